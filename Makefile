@@ -1,0 +1,64 @@
+# Everything here needs only Python 3.11 or newer (with pip and venv), make and git.
+# `make setup` builds .venv; every other target that needs it calls it first.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Another interpreter for the set-up: make setup PYTHON=/path/to/python
+PYTHON ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench data clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv and install nodegp into it with pinned packages
+
+# Candidates are run, not just looked up: a version manager's stand-in can be on the
+# PATH without its Python, and some systems ship Python without venv.
+$(STAMP): pyproject.toml constraints.txt
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  chosen=; \
+	  for candidate in $(or $(PYTHON),python3.13 python3.12 python3.11 python3); do \
+	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	        >/dev/null 2>&1; then chosen="$$candidate"; break; fi; \
+	  done; \
+	  if [ -z "$$chosen" ]; then \
+	    echo "make setup: no Python 3.11 or newer with venv and pip was found" \
+	      "(tried: $(or $(PYTHON),python3.13 python3.12 python3.11 python3))." >&2; \
+	    echo "Install one, or name it: make setup PYTHON=/path/to/python" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Creating $(VENV) with $$("$$chosen" --version)"; \
+	  "$$chosen" -m venv --clear $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup ## fit Cora and show what the library does
+	$(BIN)/nodegp demo
+
+check: setup ## lint, format, types, and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Two test processes with one thread each: more threads than cores slow each other down.
+test: check ## check, then run the tests
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n 2 tests
+
+bench: setup ## run the benchmarks
+	$(BIN)/python benchmarks/run.py
+
+data: setup ## build the bundled Cora again from its source files
+	$(BIN)/python scripts/build_cora.py
+
+clean: ## remove .venv, builds and caches
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks scripts examples -name __pycache__ -type d -prune \
+	  -exec rm -rf {} + 2>/dev/null || true
