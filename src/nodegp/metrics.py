@@ -1,0 +1,182 @@
+"""Scores of class predictions: accuracy, log loss, Brier score, calibration, learning curves.
+
+Everything here takes plain arrays and imports nothing of ours, so any model can be scored by it.
+Labels are class positions 0..C-1; a node without a label (-1) is refused, not skipped: choose the
+nodes to score before calling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+LOG_LOSS_EPS = 1e-15
+"""Probabilities are clipped to at least this before their logarithm is taken."""
+
+_SUM_TOLERANCE = 1e-3  # float32 softmax outputs over many classes are off by about 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """Confidence against accuracy in equal-width bins; empty bins hold NaN and count 0."""
+
+    edges: NDArray[np.float64]  # (n_bins + 1,)
+    confidence: NDArray[np.float64]  # (n_bins,) mean top-label probability
+    accuracy: NDArray[np.float64]  # (n_bins,) share of right answers
+    count: NDArray[np.int64]  # (n_bins,)
+
+
+def accuracy(y: ArrayLike, proba_or_pred: ArrayLike) -> float:
+    """Share of right answers; takes class probabilities (n, C) or predicted classes (n,).
+
+    Predicted classes are compared as they are, so they may be strings. Between equal
+    probabilities the first class wins.
+    """
+    given = np.asarray(proba_or_pred)
+    if given.ndim == 2:
+        labels, proba = _check(y, given)
+        return float(np.mean(np.argmax(proba, axis=1) == labels))
+    labels = np.asarray(y)
+    if given.ndim != 1 or labels.shape != given.shape:
+        raise ValueError(
+            f"y has shape {labels.shape} and the predictions {given.shape}; pass predicted classes "
+            "of the same length as y, or probabilities of shape (len(y), n_classes)."
+        )
+    if not len(labels):
+        raise ValueError("There is nothing to score: y is empty.")
+    if labels.dtype.kind in "iuf" and np.any(labels == -1):
+        raise ValueError(
+            f"{int(np.sum(labels == -1))} of {len(labels)} labels are -1 (unlabelled); "
+            "score only nodes that have a label, e.g. y[y >= 0]."
+        )
+    if (labels.dtype.kind in "US") != (given.dtype.kind in "US"):
+        raise ValueError(
+            f"y holds {labels.dtype} and the predictions {given.dtype}; "
+            "pass both as names or both as class positions."
+        )
+    return float(np.mean(labels == given))
+
+
+def log_loss(y: ArrayLike, proba: ArrayLike, eps: float = LOG_LOSS_EPS) -> float:
+    """Mean of -log p(true class), in nats, with p clipped to at least ``eps``."""
+    if not 0 < eps < 1:
+        raise ValueError(f"eps is {eps!r}; it must lie between 0 and 1.")
+    labels, proba = _check(y, proba)
+    return float(-np.mean(np.log(np.clip(proba[np.arange(len(labels)), labels], eps, 1.0))))
+
+
+def brier(y: ArrayLike, proba: ArrayLike) -> float:
+    """Mean over nodes of sum_c (p_c - [y = c])^2: 0 is perfect, 2 is certain and wrong.
+
+    This is Brier's own multi-class form; for two classes it is twice the one-sided score.
+    """
+    labels, proba = _check(y, proba)
+    error = proba.copy()
+    error[np.arange(len(labels)), labels] -= 1.0
+    return float(np.mean(np.sum(error**2, axis=1)))
+
+
+def reliability_curve(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> ReliabilityCurve:
+    """Top-label confidence against accuracy, in ``n_bins`` bins of equal width over [0, 1].
+
+    Bins are closed on the right, (a, b], as in Guo et al. (2017); a confidence of 0 cannot occur.
+    """
+    if not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
+        raise ValueError(f"n_bins is {n_bins!r}; it must be a whole number of at least 1.")
+    labels, proba = _check(y, proba)
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    top = np.argmax(proba, axis=1)
+    confidence = proba[np.arange(len(labels)), top]
+    which = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, n_bins - 1)
+    count = np.bincount(which, minlength=n_bins)
+    with np.errstate(invalid="ignore"):  # 0 / 0 in an empty bin is the NaN we promise
+        mean_confidence = np.bincount(which, weights=confidence, minlength=n_bins) / count
+        mean_accuracy = np.bincount(which, weights=top == labels, minlength=n_bins) / count
+    return ReliabilityCurve(edges, mean_confidence, mean_accuracy, count)
+
+
+def expected_calibration_error(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:
+    """Mean gap between top-label confidence and accuracy, over equal-width bins by their counts."""
+    curve = reliability_curve(y, proba, n_bins)
+    full = curve.count > 0
+    gap = np.abs(curve.accuracy[full] - curve.confidence[full])
+    return float(np.sum(curve.count[full] * gap) / np.sum(curve.count))
+
+
+def area_under_learning_curve(
+    accuracies: ArrayLike, form: Literal["mean", "trapezoid"] = "mean"
+) -> float:
+    """Area under accuracy against number of labels, scaled to [0, 1].
+
+    ``accuracies`` holds one value per label asked for; a matrix (trials, labels) is averaged over
+    its trials. "mean" is the mean of the values; "trapezoid" joins them by straight lines, so that
+    the first and the last count half.
+    """
+    values = np.asarray(accuracies, dtype=np.float64)
+    if form not in ("mean", "trapezoid"):
+        raise ValueError(f'form is {form!r}; choose "mean" or "trapezoid".')
+    if values.ndim not in (1, 2) or values.size == 0:
+        raise ValueError(
+            f"accuracies has shape {values.shape}; pass one row of accuracies, "
+            "or a matrix with one row per trial."
+        )
+    if not np.all((values >= 0) & (values <= 1)):
+        raise ValueError(
+            f"accuracies range from {np.min(values)} to {np.max(values)}; "
+            "they must lie in [0, 1] (divide percentages by 100)."
+        )
+    if form == "mean":
+        return float(np.mean(values))
+    if values.shape[-1] < 2:
+        raise ValueError("The trapezoid form needs at least two accuracies; there is one.")
+    areas = (values.sum(-1) - 0.5 * (values[..., 0] + values[..., -1])) / (values.shape[-1] - 1)
+    return float(np.mean(areas))
+
+
+def _check(y: ArrayLike, proba: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Labels as class positions and probabilities as float64, or an error that says what to do."""
+    labels, proba = np.asarray(y), np.asarray(proba, dtype=np.float64)
+    if proba.ndim != 2:
+        raise ValueError(
+            f"The probabilities have shape {proba.shape}; "
+            "pass one row per node and one column per class."
+        )
+    if labels.shape != (len(proba),):
+        raise ValueError(
+            f"y has shape {labels.shape} but there are {len(proba)} rows of probabilities; "
+            "pass one label per row."
+        )
+    if not len(labels):
+        raise ValueError("There is nothing to score: y is empty.")
+    n_classes = proba.shape[1]
+    is_whole = labels.dtype.kind == "f" and bool(np.all(labels == np.floor(labels)))
+    if labels.dtype.kind not in "iu" and not is_whole:
+        raise ValueError(
+            f"y holds {labels.dtype}, not class positions; map names to 0..{n_classes - 1} "
+            "in the order of the probabilities' columns first."
+        )
+    if labels.min() < 0 or labels.max() >= n_classes:
+        bad = labels[(labels < 0) | (labels >= n_classes)][0]
+        raise ValueError(
+            f"y holds {bad}, but with {n_classes} columns of probabilities labels are "
+            f"0..{n_classes - 1}; leave unlabelled (-1) nodes out before scoring."
+        )
+    if not np.all(np.isfinite(proba)):
+        raise ValueError("The probabilities hold NaN or infinity; look at the model's output.")
+    if proba.min() < -_SUM_TOLERANCE or proba.max() > 1 + _SUM_TOLERANCE:
+        raise ValueError(
+            f"The probabilities range from {proba.min():.6g} to {proba.max():.6g}, outside [0, 1]; "
+            "pass probabilities, not scores or logits."
+        )
+    sums = proba.sum(axis=1)
+    worst = int(np.argmax(np.abs(sums - 1)))
+    if abs(sums[worst] - 1) > _SUM_TOLERANCE:
+        raise ValueError(
+            f"Row {worst} of the probabilities sums to {sums[worst]:.6g}, not 1; "
+            "normalise the rows first."
+        )
+    # float32 rounding may leave a value an ulp outside [0, 1]
+    return labels.astype(np.int64), np.clip(proba, 0.0, 1.0)
