@@ -1,0 +1,124 @@
+"""What kernels, filters, likelihoods, inducing choices and engines have in common.
+
+A component is a frozen dataclass: its fields are its settings and its positive
+hyper-parameters. It can be written as plain data and read back, it lists the
+hyper-parameters that are free to be learnt, and it gives a copy of itself with other
+values in their place (numbers, or torch tensors to differentiate through).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
+
+
+@dataclass(frozen=True)
+class Component:
+    """Base of every named part of a model.
+
+    ``positive`` names the fields that are positive hyper-parameters. They are learnt on a
+    log scale unless they are named in ``fixed``; a fixed one may be zero.
+    """
+
+    registry: ClassVar[dict[str, type[Component]]] = {}
+    positive: ClassVar[tuple[str, ...]] = ()
+
+    fixed: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Component.registry[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        names = (self.fixed,) if isinstance(self.fixed, str) else tuple(self.fixed)
+        object.__setattr__(self, "fixed", names)
+        unknown = [name for name in names if name not in self.positive]
+        if unknown:
+            raise ValueError(
+                f"{type(self).__name__} has no hyper-parameter {unknown[0]!r} to fix; "
+                f"it has {list(self.positive)}"
+            )
+        for name in self.positive:
+            self._check_positive(name, getattr(self, name))
+
+    def _check_positive(self, name: str, value: Any) -> None:
+        if not isinstance(value, int | float):
+            return  # a tensor, put there by with_parameters
+        if not math.isfinite(value) or value < 0:
+            raise ValueError(f"{type(self).__name__}: {name} must be positive, got {value!r}")
+        if value == 0 and name not in self.fixed:
+            raise ValueError(
+                f"{type(self).__name__}: {name}=0 cannot be learnt (it moves on a log scale); "
+                f"start from a positive value or pass fixed=({name!r},)"
+            )
+
+    def children(self) -> Iterator[tuple[str, Component]]:
+        """The components this one is made of, with the name that paths use for them."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Component):
+                yield item.name, value
+            elif isinstance(value, tuple) and value and isinstance(value[0], Component):
+                for position, child in enumerate(value):
+                    yield f"{item.name}[{position}]", child
+
+    def parameters(self) -> dict[str, Any]:
+        """Every positive hyper-parameter by its path, such as ``terms[0].variance``."""
+        own = {name: getattr(self, name) for name in self.positive}
+        for path, child in self.children():
+            own |= {f"{path}.{name}": value for name, value in child.parameters().items()}
+        return own
+
+    def free_parameters(self) -> dict[str, float]:
+        """Those of :meth:`parameters` that are to be learnt."""
+        free = {name: getattr(self, name) for name in self.positive if name not in self.fixed}
+        for path, child in self.children():
+            free |= {f"{path}.{name}": value for name, value in child.free_parameters().items()}
+        return free
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Self:
+        """A copy with these values, by path, in place of its own."""
+        if not values:
+            return self
+        changes: dict[str, Any] = {k: v for k, v in values.items() if k in self.positive}
+        for path, child in self.children():
+            prefix = f"{path}."
+            inner = {k[len(prefix) :]: v for k, v in values.items() if k.startswith(prefix)}
+            name, bracket, position = path.partition("[")
+            if not inner:
+                continue
+            if bracket:
+                items = list(changes.get(name, getattr(self, name)))
+                items[int(position[:-1])] = child.with_parameters(inner)
+                changes[name] = tuple(items)
+            else:
+                changes[name] = child.with_parameters(inner)
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data (for JSON) from which :func:`from_dict` builds an equal component."""
+        data: dict[str, Any] = {"type": type(self).__name__}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Component):
+                value = value.to_dict()
+            elif isinstance(value, tuple):
+                value = [v.to_dict() if isinstance(v, Component) else v for v in value]
+            data[item.name] = value
+        return data
+
+
+def from_dict(data: Mapping[str, Any]) -> Component:
+    """The component that :meth:`Component.to_dict` described."""
+    settings = dict(data)
+    name = settings.pop("type")
+    if name not in Component.registry:
+        raise ValueError(f"unknown component {name!r}; this version of nodegp does not have it")
+    for key, value in settings.items():
+        if isinstance(value, dict) and "type" in value:
+            settings[key] = from_dict(value)
+        elif isinstance(value, list):
+            settings[key] = tuple(from_dict(v) if isinstance(v, dict) else v for v in value)
+    return Component.registry[name](**settings)

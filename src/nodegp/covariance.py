@@ -1,0 +1,292 @@
+"""Prior covariances of h and of inducing points: where filter, features and kernel meet.
+
+Everything is a covariance between weighted bags of feature rows (Eq. 11-12 and 16):
+``Cov(a, b) = W_a k(X_a, X_b) W_b^T``. The functions work in tiles of bounded size, so that
+neither a hub nor a large graph needs its square in memory. The classes serve a fit, which
+asks for the same covariances at many hyper-parameters: they keep whatever makes the next
+evaluation cheap and still fits in memory. All are float64 and differentiable in the
+kernel's hyper-parameters and in inducing points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from nodegp.features import Rows, inner_products, inner_products_within
+from nodegp.filters import Bags
+from nodegp.kernels import Kernel, Tile
+from nodegp.linalg import sparse_matmul
+
+TILE = 1 << 21  # entries of one Gram tile, and of the rows behind it: 16 MiB
+CACHE = 1 << 24  # entries that a fit keeps between hyper-parameter steps: 128 MiB
+
+Elementwise = Callable[[Tile], list[Tensor]]
+
+
+def covariance(kernel: Kernel, a: Bags, b: Bags) -> Tensor:
+    """Cov(a, b), shape (len(a), len(b)): Eq. 12 between nodes, Eq. 16 with inducing points."""
+    coefficients = kernel.coefficients()
+    if coefficients is not None and len(coefficients) <= 2:
+        return _combine(coefficients, [_power_zero(a, b), _power_one(a, b)])
+    return _filtered(lambda tile: [kernel(tile)], a, b)[0]
+
+
+def variance(kernel: Kernel, a: Bags) -> Tensor:
+    """Var of each bag, shape (len(a),): the diagonal of Eq. 12 without the rest."""
+    coefficients = kernel.coefficients()
+    if coefficients is not None and len(coefficients) <= 2:
+        return _combine(coefficients, _low_powers_within(a))
+    return _within(lambda tile: [kernel(tile)], _bag_tiles(a), len(a))[0]
+
+
+class CovarianceCache:
+    """Cov(a, b) for fixed bags, asked for again and again with other hyper-parameters.
+
+    A polynomial kernel's covariance is ``sum_k a_k S_k`` with ``S_k = W_a G^(ok) W_b^T``, the
+    element-wise powers of the Gram matrix: computed once, after which a hyper-parameter step
+    costs a few sums. For others the Gram matrix is kept while it is small.
+    """
+
+    @torch.no_grad()
+    def __init__(self, kernel: Kernel, a: Bags, b: Bags):
+        self._a, self._b = a.in_memory(), b.in_memory()
+        self._powers: list[Tensor] | None = None
+        self._tile: Tile | None = None
+        coefficients = kernel.coefficients()
+        if coefficients is not None:
+            self._powers = [_power_zero(self._a, self._b), _power_one(self._a, self._b)]
+            degree = len(coefficients) - 1
+            if degree >= 2:
+                self._powers += _filtered(lambda t: _higher_powers(t, degree), self._a, self._b)
+        elif len(a.rows) * len(b.rows) <= CACHE:
+            self._tile = _tile(_rows(self._b), _rows(self._a))
+
+    def __call__(self, kernel: Kernel) -> Tensor:
+        if self._powers is not None:
+            return _combine(kernel.coefficients(), self._powers)
+        if self._tile is not None:
+            values = _mix(self._b.weights, kernel(self._tile))
+            return _mix(self._a.weights, values.mT)
+        return covariance(kernel, self._a, self._b)
+
+
+class VarianceCache:
+    """Var of each of some fixed bags, for many hyper-parameters; see CovarianceCache."""
+
+    @torch.no_grad()
+    def __init__(self, kernel: Kernel, a: Bags):
+        self._a = a.in_memory()
+        self._powers: list[Tensor] | None = None
+        self._tiles: list[_BagTile] | None = None
+        coefficients = kernel.coefficients()
+        if coefficients is not None:
+            self._powers = _low_powers_within(self._a)
+            degree = len(coefficients) - 1
+            if degree >= 2:
+                self._powers += _within(
+                    lambda t: _higher_powers(t, degree), _bag_tiles(self._a), len(a)
+                )
+        else:
+            sizes = np.diff(self._a.row_weights().indptr).astype(np.int64)
+            if (sizes**2).sum() <= CACHE:
+                self._tiles = list(_bag_tiles(self._a))
+
+    def __call__(self, kernel: Kernel) -> Tensor:
+        if self._powers is not None:
+            return _combine(kernel.coefficients(), self._powers)
+        tiles = _bag_tiles(self._a) if self._tiles is None else self._tiles
+        return _within(lambda tile: [kernel(tile)], iter(tiles), len(self._a))[0]
+
+
+# --- between two sets of bags ---------------------------------------------------------------
+
+
+def _filtered(functions: Elementwise, a: Bags, b: Bags) -> list[Tensor]:
+    """W_a phi(G) W_b^T for each element-wise function phi of the Gram matrix G."""
+    right = _rows(b)
+    step = max(TILE // max(len(right), a.rows.width, 1), 1)
+    blocks = [
+        np.arange(start, min(start + step, len(a.rows))) for start in range(0, len(a.rows), step)
+    ]
+
+    def one_block(left: Rows) -> tuple[Tensor, ...]:
+        # (T_b, block): the long side in rows is what the sparse product wants.
+        tile = _tile(right, left)
+        return tuple(_mix(b.weights, value).mT for value in functions(tile))
+
+    # Gradients through many blocks would keep every tile alive: recompute them instead.
+    recompute = torch.is_grad_enabled() and len(blocks) > 1
+    parts = []
+    for block in blocks:
+        left = _rows(a) if len(blocks) == 1 else a.rows.take(block)
+        if recompute:
+            parts.append(checkpoint(one_block, left, use_reentrant=False))
+        else:
+            parts.append(one_block(left))
+    if not parts:
+        empty = torch.zeros(len(a), len(b), dtype=torch.float64)
+        return [empty for _ in functions(Tile(empty, empty, empty))]
+    stacked = (torch.cat(values) if len(parts) > 1 else values[0] for values in zip(*parts))
+    return [_mix(a.weights, values) for values in stacked]
+
+
+def _tile(left: Rows, right: Rows) -> Tile:
+    return Tile(
+        inner_products(left, right),
+        left.squared_norms()[:, None],
+        right.squared_norms()[None, :],
+    )
+
+
+def _rows(bags: Bags) -> Rows:
+    return (
+        bags.rows.take(np.arange(len(bags.rows))) if not isinstance(bags.rows, Rows) else bags.rows
+    )
+
+
+def _mix(weights: sp.csr_array | None, values: Tensor) -> Tensor:
+    return values if weights is None else sparse_matmul(weights, values)
+
+
+def _power_zero(a: Bags, b: Bags) -> Tensor:
+    totals = [np.asarray(bags.row_weights().sum(axis=1)).ravel() for bags in (a, b)]
+    return torch.from_numpy(np.outer(*totals))
+
+
+def _power_one(a: Bags, b: Bags) -> Tensor:
+    """W_a G W_b^T: the filter passes through a linear kernel, so average first."""
+    return inner_products(_averaged(a), _averaged(b))
+
+
+def _averaged(bags: Bags) -> Rows:
+    rows = _rows(bags)
+    return rows if bags.weights is None else rows.combined(bags.weights)
+
+
+def _higher_powers(tile: Tile, degree: int) -> list[Tensor]:
+    powers = [tile.inner * tile.inner]
+    while len(powers) < degree - 1:
+        powers.append(powers[-1] * tile.inner)
+    return powers
+
+
+def _combine(coefficients: list[Any] | None, powers: list[Tensor]) -> Tensor:
+    assert coefficients is not None
+    total = torch.zeros_like(powers[0])
+    for a, power in zip(coefficients, powers, strict=False):
+        if isinstance(a, Tensor) or a != 0:
+            total = total + a * power
+    return total
+
+
+# --- within each bag ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _BagTile:
+    """Gram tiles of some bags of one size, or one tile of a bag too large for a whole one."""
+
+    bags: Tensor  # (B,) which bags
+    tile: Tile  # (B, d, e)
+    left: Tensor  # (B, d) weights
+    right: Tensor  # (B, e)
+    times: float = 1.0  # two for a tile that stands for its mirror image as well
+
+
+def _bag_tiles(bags: Bags) -> Iterator[_BagTile]:
+    """Every pair of rows within each bag, in tiles of bounded size."""
+    weights = bags.row_weights()
+    sizes = np.diff(weights.indptr)
+    side = int(np.sqrt(TILE))
+    # Bags are padded to a few common sizes, so that they can be stacked.
+    padded = _common_sizes(np.minimum(sizes, side))
+    for size in np.unique(padded[sizes <= side]):
+        members = np.flatnonzero((padded == size) & (sizes <= side))
+        if size == 0:
+            continue
+        step = max(TILE // int(size * max(size, bags.rows.width)), 1)
+        for start in range(0, len(members), step):
+            yield _stacked_tile(bags, weights, members[start : start + step], int(size))
+    for bag in np.flatnonzero(sizes > side):
+        yield from _large_bag_tiles(bags, weights, int(bag), side)
+
+
+def _common_sizes(sizes: np.ndarray) -> np.ndarray:
+    """Each size rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ...: at most a third is padding."""
+    steps = np.unique([0, 1, *(b for k in range(40) for b in (2 << k, 3 << k))])
+    return steps[np.searchsorted(steps, sizes)]
+
+
+def _stacked_tile(bags: Bags, weights: sp.csr_array, members: np.ndarray, size: int) -> _BagTile:
+    starts, stops = weights.indptr[members], weights.indptr[members + 1]
+    offset = np.arange(size)
+    inside = offset < (stops - starts)[:, None]
+    # Padding repeats the bag's first row with weight zero.
+    entry = np.where(inside, starts[:, None] + offset, starts[:, None])
+    value = torch.from_numpy(np.where(inside, weights.data[entry], 0.0))
+    used, position = np.unique(weights.indices[entry], return_inverse=True)
+    rows = bags.rows.take(used)
+    position = position.reshape(entry.shape)
+    inner = inner_products_within(rows, position)
+    norms = rows.squared_norms()[torch.from_numpy(position)]
+    tile = Tile(inner, norms[:, :, None], norms[:, None, :])
+    return _BagTile(torch.from_numpy(members), tile, value, value)
+
+
+def _large_bag_tiles(bags: Bags, weights: sp.csr_array, bag: int, side: int) -> Iterator[_BagTile]:
+    entries = np.arange(weights.indptr[bag], weights.indptr[bag + 1])
+    blocks = [entries[start : start + side] for start in range(0, len(entries), side)]
+    where = torch.tensor([bag])
+    for i, block in enumerate(blocks):
+        left = bags.rows.take(weights.indices[block])
+        left_weights = torch.from_numpy(weights.data[block])[None]
+        for j, other in enumerate(blocks[: i + 1]):
+            right = left if i == j else bags.rows.take(weights.indices[other])
+            tile = _tile(left, right)
+            stacked = Tile(tile.inner[None], tile.left[None], tile.right[None])
+            right_weights = torch.from_numpy(weights.data[other])[None]
+            yield _BagTile(where, stacked, left_weights, right_weights, 1.0 if i == j else 2.0)
+
+
+def _within(functions: Elementwise, tiles: Iterator[_BagTile], n_bags: int) -> list[Tensor]:
+    """w^T phi(G) w within each bag, for each element-wise function phi."""
+
+    def one_tile(part: _BagTile) -> tuple[Tensor, ...]:
+        return tuple(
+            part.times * ((value @ part.right[:, :, None])[:, :, 0] * part.left).sum(1)
+            for value in functions(part.tile)
+        )
+
+    totals: list[Tensor] | None = None
+    for part in tiles:
+        if torch.is_grad_enabled():
+            values = checkpoint(one_tile, part, use_reentrant=False)
+        else:
+            values = one_tile(part)
+        if totals is None:
+            totals = [torch.zeros(n_bags, dtype=torch.float64) for _ in values]
+        totals = [t.index_add(0, part.bags, v) for t, v in zip(totals, values, strict=True)]
+    if totals is None:
+        empty = torch.zeros(0, 1, 1, dtype=torch.float64)
+        return [
+            torch.zeros(n_bags, dtype=torch.float64) for _ in functions(Tile(empty, empty, empty))
+        ]
+    return totals
+
+
+def _low_powers_within(bags: Bags) -> list[Tensor]:
+    totals = np.asarray(bags.row_weights().sum(axis=1)).ravel()
+    squares = []
+    step = max(TILE // max(bags.rows.width, 64), 1)
+    for start in range(0, len(bags), step):
+        part = bags.take(np.arange(start, min(start + step, len(bags))))
+        squares.append(_averaged(part).squared_norms())
+    return [torch.from_numpy(totals**2), torch.cat(squares)]

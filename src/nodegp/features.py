@@ -1,0 +1,300 @@
+"""Node features as the model sees them: preprocessing with a fitted state, and rows.
+
+A :class:`Preprocessor` is fitted once and applied to any rows, also of new nodes. All it
+does is row by row: scale the columns, scale each row to length one, subtract a centre. So
+nothing is ever transformed but the rows that are needed, and a sparse matrix stays sparse:
+its centre is carried beside it and enters in the inner products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from nodegp.linalg import sparse_matmul
+
+KINDS = ("auto", "tfidf", "l2", "standardise", "raw")
+_BLOCK = 1 << 16  # rows at a time where a pass over all nodes is needed
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Preprocessed feature rows, in memory: ``values - centre``.
+
+    ``values`` is a scipy csr matrix, or a float64 torch tensor with no centre. A tensor may
+    require gradients (inducing points do).
+    """
+
+    values: Any
+    centre: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return self.values.shape[0]
+
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.values)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row takes in memory, about."""
+        return _width(self.values)
+
+    def take(self, index: np.ndarray) -> Rows:
+        return Rows(self.values[index], self.centre)
+
+    def squared_norms(self) -> Tensor:
+        """|x - centre|^2 of each row."""
+        if not self.is_sparse:
+            return (self.values**2).sum(1)
+        squares = np.asarray(self.values.multiply(self.values).sum(axis=1)).ravel()
+        if self.centre is not None:
+            squares = squares - 2.0 * (self.values @ self.centre) + self.centre @ self.centre
+        return torch.from_numpy(np.maximum(squares, 0.0))
+
+    def combined(self, weights: sp.csr_array) -> Rows:
+        """The rows ``weights @ (values - centre)``; sparse rows stay sparse."""
+        if not self.is_sparse:
+            return Rows(sparse_matmul(weights, self.values))
+        mixed = sp.csr_array(weights @ self.values)
+        if self.centre is None:
+            return Rows(mixed)
+        # Rows of weights that sum to one keep the centre; others are few and made dense.
+        totals = np.asarray(weights.sum(axis=1)).ravel()
+        if np.allclose(totals, 1.0):
+            return Rows(mixed, self.centre)
+        return Rows(torch.from_numpy(mixed.toarray() - np.outer(totals, self.centre)))
+
+    def dense(self) -> Tensor:
+        if not self.is_sparse:
+            return self.values
+        values = self.values.toarray()
+        return torch.from_numpy(values if self.centre is None else values - self.centre)
+
+
+class RowSource(Protocol):
+    """Anything that hands out preprocessed rows by their number."""
+
+    @property
+    def width(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: np.ndarray) -> Rows: ...
+
+
+@dataclass(frozen=True)
+class LazyRows:
+    """All nodes' features, preprocessed only when rows are taken."""
+
+    raw: Any
+    preprocessor: Preprocessor
+    index: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return self.raw.shape[0] if self.index is None else len(self.index)
+
+    @property
+    def width(self) -> int:
+        return _width(self.raw)
+
+    def take(self, index: np.ndarray) -> Rows:
+        return self.preprocessor.transform(self.raw, self._at(index))
+
+    def select(self, index: np.ndarray) -> LazyRows:
+        return LazyRows(self.raw, self.preprocessor, self._at(index))
+
+    def _at(self, index: np.ndarray) -> np.ndarray:
+        return index if self.index is None else self.index[index]
+
+
+def _width(matrix: Any) -> int:
+    return matrix.nnz // max(matrix.shape[0], 1) if sp.issparse(matrix) else matrix.shape[1]
+
+
+def inner_products(left: Rows, right: Rows) -> Tensor:
+    """The Gram tile <x, x'> of two sets of rows, shape (len(left), len(right)), float64."""
+    if left.is_sparse and right.is_sparse:
+        a, b = _same_width(left.values, right.values)
+        inner = torch.from_numpy((a @ b.T).toarray())
+        if left.centre is not None:
+            inner -= torch.from_numpy(b @ left.centre)
+        if right.centre is not None:
+            inner -= torch.from_numpy(a @ right.centre)[:, None]
+        if left.centre is not None and right.centre is not None:
+            inner += float(left.centre @ right.centre)
+        return inner
+    if left.is_sparse:
+        inner = sparse_matmul(left.values, right.values.mT)
+        if left.centre is not None:
+            inner = inner - right.values @ torch.from_numpy(left.centre)
+        return inner
+    if right.is_sparse:
+        return inner_products(right, left).mT
+    return left.values @ right.values.mT
+
+
+def inner_products_within(rows: Rows, groups: np.ndarray) -> Tensor:
+    """Gram tiles of many small groups of rows at once.
+
+    ``groups`` (B, d) holds row numbers; the answer is (B, d, d). Sparse rows are multiplied
+    in one sparse product: giving each group columns of its own makes it block-diagonal.
+    """
+    n_groups, size = groups.shape
+    if not rows.is_sparse:
+        gathered = rows.values[torch.from_numpy(groups.ravel())].view(n_groups, size, -1)
+        return gathered @ gathered.mT
+    stacked = rows.values[groups.ravel()]
+    width = stacked.shape[1]
+    owner = np.repeat(np.arange(n_groups, dtype=np.int64), size)
+    column = stacked.indices + np.repeat(owner * width, np.diff(stacked.indptr))
+    # Only the columns in use: their numbers must stay small for the transpose to be cheap.
+    used, column = np.unique(column, return_inverse=True)
+    apart = sp.csr_array((stacked.data, column, stacked.indptr), shape=(len(owner), len(used)))
+    product = sp.coo_array(apart @ apart.T)
+    inner = np.zeros((n_groups * size, size))
+    inner[product.row, product.col % size] = product.data
+    inner = inner.reshape(n_groups, size, size)
+    if rows.centre is not None:
+        along = (stacked @ rows.centre).reshape(n_groups, size)
+        inner += rows.centre @ rows.centre - along[:, :, None] - along[:, None, :]
+    return torch.from_numpy(inner)
+
+
+def _same_width(a: sp.csr_array, b: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
+    """One-hot rows of a grown graph are wider than those of the graph fitted on."""
+    width = max(a.shape[1], b.shape[1])
+    widened = []
+    for m in (a, b):
+        if m.shape[1] < width:
+            m = sp.csr_array((m.data, m.indices, m.indptr), shape=(m.shape[0], width))
+        widened.append(m)
+    return widened[0], widened[1]
+
+
+@dataclass(frozen=True)
+class Preprocessor:
+    """Fitted preprocessing: ``x -> unit(x * scale) - centre``.
+
+    ``kind`` is what was asked for or, for "auto", what was found right: it is "one-hot" for
+    a graph without features, whose nodes are told apart by their position alone.
+    """
+
+    kind: str
+    scale: np.ndarray | None = None
+    unit_rows: bool = False
+    centre: np.ndarray | None = None
+    n_features: int = 0
+
+    @classmethod
+    def fit(cls, raw: Any, kind: str = "auto", center: bool = False) -> Preprocessor:
+        """Learn the preprocessing of raw features (csr, array, or None)."""
+        if kind not in KINDS:
+            raise ValueError(f"features must be one of {list(KINDS)}, got {kind!r}")
+        if raw is None:
+            return cls("one-hot")
+        if kind == "auto":
+            kind = _kind_for(raw)
+        n_features = raw.shape[1]
+        scale, centre = None, None
+        if kind == "tfidf":
+            scale = _idf(raw)
+        elif kind == "standardise":
+            mean, deviation = _moments(raw)
+            # A column that never varies says nothing. Variance 1/D, not 1, gives rows a
+            # squared norm near one, as TF-IDF rows have, so that one kernel suits both.
+            with np.errstate(divide="ignore"):
+                scale = np.where(deviation > 0, 1.0 / (deviation * np.sqrt(n_features)), 0.0)
+            centre = mean * scale
+        fitted = cls(kind, scale, kind in ("tfidf", "l2"), centre, n_features)
+        if center and kind != "standardise":
+            return cls(kind, scale, fitted.unit_rows, fitted._mean(raw), n_features)
+        return fitted
+
+    def rows_of(self, raw: Any, n_nodes: int) -> LazyRows:
+        """The features of a graph's nodes, checked against those fitted on."""
+        if self.kind == "one-hot":
+            if raw is not None:
+                raise ValueError(
+                    f"the model was fitted on a graph without features; this one has {raw.shape[1]}"
+                )
+            return LazyRows(sp.eye_array(n_nodes, format="csr"), self)
+        if raw is None:
+            raise ValueError(
+                f"the model was fitted with {self.n_features} features; this graph has none"
+            )
+        if raw.shape[1] != self.n_features:
+            raise ValueError(
+                f"this graph has {raw.shape[1]} features; the model was fitted "
+                f"with {self.n_features}"
+            )
+        return LazyRows(raw, self)
+
+    def transform(self, raw: Any, index: np.ndarray) -> Rows:
+        """The preprocessed rows with these numbers."""
+        if sp.issparse(raw):
+            values = raw[index].astype(np.float64)
+            if self.scale is not None:
+                values.data *= self.scale[values.indices]
+            if self.unit_rows:
+                norms = np.sqrt(np.asarray(values.multiply(values).sum(axis=1)).ravel())
+                values.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(values.indptr))
+            return Rows(values, self.centre)
+        dense = raw[index].astype(np.float64)
+        if self.scale is not None:
+            dense *= self.scale
+        if self.unit_rows:
+            norms = np.linalg.norm(dense, axis=1, keepdims=True)
+            dense /= np.where(norms > 0, norms, 1.0)
+        if self.centre is not None:
+            dense -= self.centre
+        return Rows(torch.from_numpy(dense))
+
+    def _mean(self, raw: Any) -> np.ndarray:
+        total = np.zeros(raw.shape[1])
+        for start in range(0, raw.shape[0], _BLOCK):
+            index = np.arange(start, min(start + _BLOCK, raw.shape[0]))
+            block = self.transform(raw, index).values
+            total += block.sum(axis=0) if sp.issparse(block) else block.sum(0).numpy()
+        return total / raw.shape[0]
+
+
+def _kind_for(raw: Any) -> str:
+    """TF-IDF for sparse counts, unit rows for other sparse non-negative ones, else standardise."""
+    values = raw.data if sp.issparse(raw) else raw
+    filled = np.count_nonzero(values) / max(raw.shape[0] * raw.shape[1], 1)
+    if filled > 0.25 or (values.size and values.min() < 0):
+        return "standardise"
+    return "tfidf" if np.array_equal(values, np.round(values)) else "l2"
+
+
+def _idf(raw: Any) -> np.ndarray:
+    """Smoothed inverse document frequencies, ln((1 + N) / (1 + df)) + 1."""
+    if sp.issparse(raw):
+        counted = np.bincount(raw.indices[raw.data != 0], minlength=raw.shape[1])
+    else:
+        counted = np.count_nonzero(raw, axis=0)
+    return np.log((1.0 + raw.shape[0]) / (1.0 + counted)) + 1.0
+
+
+def _moments(raw: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column, without a dense or doubled copy."""
+    n = raw.shape[0]
+    if sp.issparse(raw):
+        mean = np.asarray(raw.sum(axis=0)).ravel() / n
+        square = np.asarray(raw.multiply(raw).sum(axis=0)).ravel() / n
+        variance = square - mean**2
+        variance[variance < 1e-12 * square] = 0.0  # rounding of a constant column
+        return mean, np.sqrt(variance)
+    mean = raw.mean(axis=0, dtype=np.float64)
+    square = np.zeros(raw.shape[1])
+    for start in range(0, n, _BLOCK):
+        square += ((raw[start : start + _BLOCK] - mean) ** 2).sum(axis=0)
+    deviation = np.sqrt(square / n)
+    deviation[deviation < 1e-9 * np.abs(mean)] = 0.0
+    return mean, deviation

@@ -1,0 +1,197 @@
+"""What the inducing variables u are: a choice of its own, apart from how q(u) is found.
+
+- :class:`Labelled`: u is h at the labelled nodes. Nothing is approximated but the shape of
+  q, so no bound is better; it costs the cube of the number of labels.
+- :class:`Points`: u_m = f(z_m) at points z_m in feature space (the paper's inter-domain
+  choice, Eq. 16), started by k-means and optimised. It is the one for many labels.
+
+Prepared for a fit, either gives the whitened projection that the engines work with:
+``L = chol(Kuu)``, ``W = L^-1 Kuh`` and ``Var(h)``, as functions of the hyper-parameters.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nodegp.component import Component
+from nodegp.covariance import CovarianceCache, VarianceCache, covariance, variance
+from nodegp.features import RowSource
+from nodegp.filters import Bags
+from nodegp.kernels import Kernel
+from nodegp.linalg import cholesky
+
+# Above this many labels `auto` takes points: see docs/decisions.md for the measurement.
+MAX_LABELLED = 1000
+DEFAULT_POINTS = 300
+_KMEANS_ROWS = 20_000
+
+
+class Projection(NamedTuple):
+    """The labelled nodes as seen from the whitened inducing variables."""
+
+    chol: Tensor  # (M, M)
+    W: Tensor  # (M, O)
+    prior_var: Tensor  # (O,)
+    jitter: float
+
+
+class Projector(Protocol):
+    """Inducing variables prepared for one fit."""
+
+    points: Tensor | None  # free inducing points to start from, if there are any
+
+    def __call__(self, kernel: Kernel, points: Tensor | None) -> Projection: ...
+
+    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Projection:
+        """The same for some of the labels only (a minibatch)."""
+
+    def bags(self, points: Tensor | None) -> Bags: ...
+
+
+@dataclass(frozen=True)
+class Inducing(Component):
+    """A choice of inducing variables."""
+
+    @abstractmethod
+    def prepare(
+        self,
+        kernel: Kernel,
+        labelled: Bags,
+        features: RowSource,
+        like: Tensor,
+        rng: np.random.Generator,
+    ) -> Projector:
+        """Set up for a fit. ``like`` gives the dtype and device to work in."""
+
+
+def choose(name: str | Inducing, n_points: int | None, n_labels: int) -> Inducing:
+    """The inducing variables asked for by name; "auto" decides by the number of labels."""
+    if isinstance(name, Inducing):
+        return name
+    if name == "auto":
+        name = "labelled" if n_labels <= MAX_LABELLED else "points"
+    if name == "labelled":
+        return Labelled()
+    if name == "points":
+        return Points(n_points)
+    raise ValueError(f"inducing must be 'auto', 'labelled' or 'points', got {name!r}")
+
+
+@dataclass(frozen=True)
+class Labelled(Inducing):
+    """u = h at the labelled nodes."""
+
+    def prepare(self, kernel, labelled, features, like, rng):  # type: ignore[no-untyped-def]
+        return _LabelledProjector(kernel, labelled, like)
+
+
+class _LabelledProjector:
+    points = None
+
+    def __init__(self, kernel: Kernel, labelled: Bags, like: Tensor):
+        self._bags = labelled.in_memory()
+        self._like = like
+        self._covariance = CovarianceCache(kernel, self._bags, self._bags)
+
+    def __call__(self, kernel: Kernel, points: Tensor | None) -> Projection:
+        K = self._covariance(kernel).to(self._like)
+        L, jitter = cholesky(K, "covariance of the labelled nodes")
+        # With u = h_O the projection is the factor itself: W = L^-1 (L L^T).
+        return Projection(L, L.mT, (L * L).sum(1), jitter)
+
+    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Projection:
+        whole = self(kernel, points)
+        return whole._replace(W=whole.W[:, index], prior_var=whole.prior_var[index])
+
+    def bags(self, points: Tensor | None) -> Bags:
+        return self._bags
+
+
+@dataclass(frozen=True)
+class Points(Inducing):
+    """u_m = f(z_m), with z_m from k-means over the nodes' features.
+
+    ``n_points=None`` takes one per label, up to a few hundred. ``optimise=False`` leaves
+    them where k-means put them.
+    """
+
+    n_points: int | None = None
+    optimise: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_points is not None and self.n_points < 1:
+            raise ValueError(f"Points: n_points must be at least 1, got {self.n_points}")
+
+    def prepare(self, kernel, labelled, features, like, rng):  # type: ignore[no-untyped-def]
+        n_points = self.n_points or min(len(labelled), DEFAULT_POINTS)
+        start = kmeans(features, n_points, rng)
+        return _PointsProjector(kernel, labelled, start, like, self.optimise)
+
+
+class _PointsProjector:
+    def __init__(self, kernel: Kernel, labelled: Bags, start: Tensor, like: Tensor, optimise: bool):
+        self._labelled = labelled.in_memory()
+        self._like = like
+        self._start = start
+        self.points = start if optimise else None
+        self._prior_var = VarianceCache(kernel, self._labelled)
+        self._at_start: tuple[CovarianceCache, CovarianceCache] | None = None
+
+    def __call__(self, kernel: Kernel, points: Tensor | None) -> Projection:
+        u = self.bags(points)
+        if points is None:
+            Kuu, Kuh = self._cached(kernel, u)
+        else:
+            Kuu, Kuh = covariance(kernel, u, u), covariance(kernel, self._labelled, u).mT
+        return self._project(Kuu, Kuh, self._prior_var(kernel))
+
+    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Projection:
+        u, batch = self.bags(points), self._labelled.take(index)
+        Kuh = covariance(kernel, batch, u).mT  # Eq. 16
+        return self._project(covariance(kernel, u, u), Kuh, variance(kernel, batch))
+
+    def bags(self, points: Tensor | None) -> Bags:
+        return Bags.points(self._start if points is None else points)
+
+    def _cached(self, kernel: Kernel, u: Bags) -> tuple[Tensor, Tensor]:
+        if self._at_start is None:
+            self._at_start = (
+                CovarianceCache(kernel, u, u),
+                CovarianceCache(kernel, self._labelled, u),
+            )
+        Kuu, Khu = (cache(kernel) for cache in self._at_start)
+        return Kuu, Khu.mT
+
+    def _project(self, Kuu: Tensor, Kuh: Tensor, prior_var: Tensor) -> Projection:
+        L, jitter = cholesky(Kuu.to(self._like), "covariance of the inducing points")
+        W = torch.linalg.solve_triangular(L, Kuh.to(self._like), upper=False)
+        return Projection(L, W, prior_var.to(self._like), jitter)
+
+
+def kmeans(features: RowSource, n_points: int, rng: np.random.Generator) -> Tensor:
+    """Centres of the nodes' features, (at most n_points, D): fewer if fewer rows differ."""
+    from sklearn.cluster import KMeans, MiniBatchKMeans  # heavy, and only needed here
+    from sklearn.exceptions import ConvergenceWarning
+
+    index = np.arange(len(features))
+    if len(index) > _KMEANS_ROWS:
+        index = np.sort(rng.choice(index, max(_KMEANS_ROWS, 10 * n_points), replace=False))
+    rows = features.take(index)
+    values = rows.values if rows.is_sparse else rows.values.numpy()
+    n_points = min(n_points, len(index))
+    seed = int(rng.integers(2**31 - 1))
+    kind = KMeans if len(index) * n_points <= 2_000_000 else MiniBatchKMeans
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows: see below
+        centres = kind(n_points, n_init=1, random_state=seed).fit(values).cluster_centers_
+    if rows.centre is not None:
+        centres = centres - rows.centre
+    return torch.from_numpy(np.unique(centres, axis=0))

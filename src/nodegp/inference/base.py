@@ -1,0 +1,81 @@
+"""What an engine is given and what it gives back."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from nodegp.component import Component
+from nodegp.inducing import Projection, Projector
+from nodegp.kernels import Kernel
+from nodegp.likelihoods import Likelihood
+from nodegp.posterior import Marginals, Posterior, Sites
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One model and its labels, ready to be fitted."""
+
+    kernel: Kernel
+    likelihood: Likelihood
+    projector: Projector
+    y: Tensor  # (O,) class positions or targets
+    confidence: Tensor  # (O,)
+    n_latents: int
+    rng: np.random.Generator
+
+    def free_parameters(self) -> dict[str, float]:
+        """Hyper-parameters to learn, of kernel and likelihood."""
+        return {f"kernel.{k}": v for k, v in self.kernel.free_parameters().items()} | {
+            f"likelihood.{k}": v for k, v in self.likelihood.free_parameters().items()
+        }
+
+    def components(self, values: Mapping[str, Any]) -> tuple[Kernel, Likelihood]:
+        """Kernel and likelihood with these values in place of their own."""
+        kernel, likelihood = (
+            {k.removeprefix(owner): v for k, v in values.items() if k.startswith(owner)}
+            for owner in ("kernel.", "likelihood.")
+        )
+        return self.kernel.with_parameters(kernel), self.likelihood.with_parameters(likelihood)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted posterior, and how the engine got there."""
+
+    posterior: Posterior
+    likelihood: Likelihood
+    labels: Marginals  # q(h) at the labelled nodes
+    explained: Tensor  # (O, L) the part of that variance which u carries
+    sites: Sites
+    elbo: float
+    elbo_trace: np.ndarray
+    n_iter: int
+    converged: bool
+    jitter: float
+    advice: str = ""  # what to do if it did not converge
+
+
+@dataclass(frozen=True)
+class Engine(Component):
+    """A way to find q."""
+
+    @abstractmethod
+    def fit(self, problem: Problem, report: Report) -> Fit:
+        """Maximise the ELBO (Eq. 5); ``report`` takes lines of progress."""
+
+
+def detached(projection: Projection) -> Projection:
+    """The same numbers, outside any gradient."""
+    return projection._replace(
+        chol=projection.chol.detach(),
+        W=projection.W.detach(),
+        prior_var=projection.prior_var.detach(),
+    )

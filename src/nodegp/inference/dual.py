@@ -1,0 +1,196 @@
+"""The default engine: natural gradients in site form, hyper-parameters by the profiled ELBO.
+
+At each evaluation of the hyper-parameters the sites, warm-started, are brought to
+convergence; there the gradient with the sites held is exact, and a quasi-Newton method climbs
+it. All labels are used in every step, streamed in blocks, so the ELBO can be held to never
+fall.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from nodegp.inducing import Projection
+from nodegp.inference.base import Engine, Fit, Problem, Report, detached
+from nodegp.inference.sites import (
+    Labels,
+    Solution,
+    gradients,
+    solve,
+    start_sites,
+)
+from nodegp.likelihoods import Likelihood
+from nodegp.posterior import Posterior, Sites
+
+# Hyper-parameters stay within these factors of one another's scale; beyond, kernels overflow.
+_LOG_BOUND = math.log(1e6)
+
+
+@dataclass(frozen=True)
+class Dual(Engine):
+    """Conjugate-computation VI inside a quasi-Newton search over hyper-parameters.
+
+    ``max_iter`` quasi-Newton iterations for the hyper-parameters, ``max_steps`` site steps at
+    each. ``tol`` is the sites' relative residual at the end. Free inducing points are moved
+    for at most ``point_iter`` iterations after the hyper-parameters have settled.
+    """
+
+    max_iter: int = 100
+    tol: float = 1e-4
+    max_steps: int = 200
+    point_iter: int = 20
+
+    def fit(self, problem: Problem, report: Report) -> Fit:
+        search = _Search(self, problem, report)
+        names = list(problem.free_parameters())
+        n_iter, settled, advice = 1, True, ""
+        if names:
+            n_iter, settled, advice = search.climb(search.theta, None, self.max_iter)
+        if problem.projector.points is not None:
+            # That these stop at point_iter is by choice, not a failure to converge.
+            search.climb(search.theta, problem.projector.points, self.point_iter)
+        return search.finish(n_iter, settled, advice)
+
+
+class _Search:
+    """The profiled ELBO as a function of hyper-parameters and inducing points."""
+
+    def __init__(self, engine: Dual, problem: Problem, report: Report):
+        self.engine, self.problem, self.report = engine, problem, report
+        self.labels = Labels(problem.y, problem.confidence)
+        self.names = list(problem.free_parameters())
+        self.theta = np.log([*problem.free_parameters().values()])
+        self.points: Tensor | None = None
+        self.trace: list[float] = []
+        self.sites: Sites | None = None
+        self.best = -math.inf
+
+    def climb(
+        self, theta: np.ndarray, points: Tensor | None, max_iter: int
+    ) -> tuple[int, bool, str]:
+        """Quasi-Newton ascent; leaves the best seen in ``theta``, ``points`` and ``sites``."""
+        shape = (0, 0) if points is None else tuple(points.shape)
+        n_theta = len(theta)
+        start = theta if points is None else np.concatenate([theta, points.numpy().ravel()])
+
+        def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+            z = None if points is None else torch.from_numpy(x[n_theta:].reshape(shape))
+            value, gradient = self.evaluate(x[:n_theta], z)
+            return -value, -gradient
+
+        bounds = [(-_LOG_BOUND, _LOG_BOUND)] * n_theta + [(None, None)] * (len(start) - n_theta)
+        options = {"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-2, "maxls": 10}
+        result: Any = minimize(
+            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
+        settled = result.nit < max_iter
+        advice = "" if settled else f"raise max_iter (now {max_iter})"
+        return max(int(result.nit), 1), settled, advice
+
+    def evaluate(self, theta: np.ndarray, points: Tensor | None) -> tuple[float, np.ndarray]:
+        """The ELBO with the sites at convergence, and its gradient."""
+        values = torch.from_numpy(np.array(theta)).requires_grad_()
+        z = None if points is None else points.clone().requires_grad_()
+        inputs = [values] if z is None else [values, z]
+        with torch.enable_grad():
+            kernel, likelihood = self._components(values)
+            projection = self.problem.projector(kernel, z)
+        solution = self._solve(detached(projection), likelihood)
+        state = solution.state
+        dW, dvar = gradients(detached(projection), state)
+        with torch.enable_grad():
+            fit = likelihood.expected_log_prob(
+                self.labels.y, *state.labels, self.labels.confidence
+            ).sum()
+            outputs, seeds = [projection.W, projection.prior_var], [dW, dvar]
+            if fit.requires_grad:  # the likelihood has hyper-parameters of its own
+                outputs.append(fit)
+                seeds.append(torch.ones_like(fit))
+            pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+            found = torch.autograd.grad(
+                [o for o, _ in pairs], inputs, [s for _, s in pairs], allow_unused=True
+            )
+        gradient = np.concatenate(
+            [
+                np.zeros(x.numel()) if g is None else g.double().numpy().ravel()
+                for g, x in zip(found, inputs, strict=True)
+            ]
+        )
+        self._keep(solution, theta, points)
+        return state.elbo, gradient
+
+    def finish(self, n_iter: int, settled: bool, advice: str) -> Fit:
+        """The posterior at the best hyper-parameters, its sites fully converged."""
+        with torch.no_grad():
+            kernel, likelihood = self._components(torch.from_numpy(self.theta))
+            projection = detached(self.problem.projector(kernel, self.points))
+            solution = self._solve(projection, likelihood, self.engine.tol)
+            self._keep(solution, self.theta, self.points)
+        state = solution.state
+        if not solution.converged:
+            advice = f"raise max_steps of Dual (now {self.engine.max_steps}) or loosen tol"
+        plain = {n: float(v) for n, v in zip(self.names, np.exp(self.theta), strict=True)}
+        kernel, likelihood = self.problem.components(plain)
+        eye = torch.eye(len(projection.W), dtype=projection.W.dtype, device=projection.W.device)
+        root = torch.linalg.solve_triangular(state.chol_B, eye.expand_as(state.chol_B), upper=False)
+        inducing = self.problem.projector.bags(self.points)
+        return Fit(
+            posterior=Posterior(kernel, inducing, projection.chol, state.mean, root),
+            likelihood=likelihood,
+            labels=state.labels,
+            explained=state.explained,
+            sites=state.sites,
+            elbo=state.elbo,
+            elbo_trace=np.array(self.trace),
+            n_iter=n_iter,
+            converged=settled and solution.converged,
+            jitter=projection.jitter,
+            advice=advice,
+        )
+
+    def _components(self, theta: Tensor) -> tuple[Any, Likelihood]:
+        return self.problem.components(dict(zip(self.names, theta.exp(), strict=True)))
+
+    def _solve(
+        self, projection: Projection, likelihood: Likelihood, tol: float | None = None
+    ) -> Solution:
+        sites = self.sites or start_sites(
+            projection, likelihood, self.labels, self.problem.n_latents
+        )
+        with torch.no_grad():
+            # Loose while searching: the gradient's error is of second order in the residual.
+            return solve(
+                projection,
+                likelihood,
+                self.labels,
+                sites,
+                tol or max(self.engine.tol, 1e-3),
+                self.engine.max_steps,
+            )
+
+    def _keep(self, solution: Solution, theta: np.ndarray, points: Tensor | None) -> None:
+        """Remember the best seen: the search may end at, or return from, a worse place."""
+        elbo = solution.state.elbo
+        if elbo < self.best:
+            return
+        if not self.trace:
+            self.trace += solution.trace
+        elif elbo > self.trace[-1]:
+            self.trace.append(elbo)
+        self.best, self.sites = elbo, solution.state.sites
+        self.theta = np.array(theta)
+        self.points = None if points is None else points.detach().clone()
+        self.report(f"elbo {elbo:.4f}  " + self._describe())
+
+    def _describe(self) -> str:
+        return "  ".join(
+            f"{n.split('.', 1)[1]} {v:.4g}"
+            for n, v in zip(self.names, np.exp(self.theta), strict=True)
+        )

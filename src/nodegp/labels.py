@@ -1,0 +1,68 @@
+"""Labels as users write them, and as the model wants them.
+
+Unlabelled nodes are marked in the label vector itself: by a value of the user's choice (-1
+unless told otherwise), and by None or NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def is_labelled(y: np.ndarray, unlabelled: Any) -> np.ndarray:
+    """Which entries of a label vector are labels."""
+    if y.dtype.kind == "f":
+        missing = np.isnan(y)
+    elif y.dtype.kind == "O":
+        missing = np.array([v is None or v != v for v in y.tolist()], dtype=bool)
+    else:
+        missing = np.zeros(len(y), dtype=bool)
+    if unlabelled is not None and not (isinstance(unlabelled, float) and np.isnan(unlabelled)):
+        same = y == unlabelled
+        # Comparing strings with a number gives one False, not an array of them.
+        missing |= np.asarray(same, dtype=bool) if np.shape(same) == y.shape else False
+    return ~missing
+
+
+def encode(y: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Class labels as sorted classes and positions among them.
+
+    ``classes`` may list classes that no label has yet.
+    """
+    if classes is None:
+        try:
+            classes = np.unique(y)
+        except TypeError:
+            kinds = sorted({type(v).__name__ for v in y.tolist()})
+            raise ValueError(
+                f"labels mix types that cannot be compared ({', '.join(kinds)}); use one type"
+            ) from None
+    else:
+        classes = np.unique(np.asarray(classes))
+        unknown = [v for v in np.unique(y).tolist() if v not in set(classes.tolist())]
+        if unknown:
+            raise ValueError(f"labels {unknown[:5]} are not among classes={classes.tolist()}")
+    if classes.dtype == object and all(isinstance(v, str) for v in classes.tolist()):
+        classes = classes.astype(str)
+        y = y.astype(str)
+    return classes, np.searchsorted(classes, y)
+
+
+def check_confidence(confidence: Any, n_nodes: int, labelled: np.ndarray) -> np.ndarray:
+    """How sure the expert was of each label; ones if not said."""
+    if confidence is None:
+        return np.ones(len(labelled))
+    values = np.asarray(confidence, dtype=np.float64)
+    if values.shape != (n_nodes,):
+        raise ValueError(
+            f"label_confidence needs one value per node, shape ({n_nodes},), got {values.shape}"
+        )
+    values = values[labelled]
+    if not ((values > 0) & (values <= 1)).all():
+        bad = values[~((values > 0) & (values <= 1))][0]
+        raise ValueError(
+            f"label_confidence is the probability that a label is right, in (0, 1]; got {bad}"
+        )
+    return values

@@ -1,0 +1,242 @@
+"""Likelihoods p(y | h): from latent values to labels. They know nothing of graphs.
+
+Each gives the expected log-likelihood under independent Gaussians (the first term of Eq. 5)
+with its gradients in their means and variances, and the predictive distribution. ``y`` holds
+class positions (or real targets), ``confidence`` how sure the expert was of each label: the
+probability that it is right, 1 for certain.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nodegp.component import Component
+
+
+_SMALLEST_CDF = 1e-30  # where Phi is less, its share of any product is nothing
+
+
+class Expectation(NamedTuple):
+    """E[log p(y | h)] of each label, and its gradients in the marginals' mean and variance."""
+
+    value: Tensor  # (O,)
+    mean_gradient: Tensor  # (O, L)
+    variance_gradient: Tensor  # (O, L)
+
+
+@dataclass(frozen=True)
+class Likelihood(Component):
+    """p(y | h) for L latent values h of a node."""
+
+    # Whether adding the same number to all latents leaves p(y | h) as it is.
+    shift_invariant: ClassVar[bool] = False
+
+    def n_latents(self, n_classes: int) -> int:
+        """How many latent functions the likelihood needs."""
+        return n_classes
+
+    @abstractmethod
+    def expected_log_prob(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Tensor:
+        """E[log p(y | h)] for h ~ N(mean, diag var), shape (O,); differentiable."""
+
+    @abstractmethod
+    def predict(self, mean: Tensor, var: Tensor) -> Tensor:
+        """Class probabilities (N, C), or the predictive mean (N, 1) in regression."""
+
+    def expectation(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Expectation:
+        """The expected log-likelihood with its gradients; by autograd unless overridden."""
+        with torch.enable_grad():
+            mean = mean.detach().requires_grad_()
+            var = var.detach().requires_grad_()
+            value = self.expected_log_prob(y, mean, var, confidence)
+            gradients = torch.autograd.grad(value.sum(), (mean, var))
+        return Expectation(value.detach(), *gradients)
+
+
+@dataclass(frozen=True)
+class RobustMax(Likelihood):
+    """The paper's multi-class likelihood: the class is the argmax of h, but for a share
+    ``epsilon`` of labels that are any other class.
+
+    The probability that one latent is the largest is a one-dimensional integral, done by
+    Gauss-Hermite quadrature.
+    """
+
+    shift_invariant: ClassVar = True
+    epsilon: float = 1e-3
+    quadrature: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.epsilon < 1:
+            raise ValueError(f"RobustMax: epsilon must lie between 0 and 1, got {self.epsilon}")
+
+    def expected_log_prob(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Tensor:
+        largest = self._probability_largest(y, mean, var)
+        hit, miss = self._log_probabilities(confidence, mean.shape[1])
+        return miss + largest * (hit - miss)
+
+    def expectation(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Expectation:
+        # By hand: this is the inner loop of every fit, and autograd would cost several times
+        # what the quadrature does.
+        n_latents = mean.shape[1]
+        node, weight = _hermite(self.quadrature, mean)
+        own = _own(y, n_latents)
+        sd = var.sqrt()[:, None]  # (O, 1, L)
+        own_sd = sd[own[:, None]][:, None]  # (O, 1)
+        z = ((mean[own][:, None] + own_sd * node)[:, :, None] - mean[:, None]) / sd  # (O, Q, L)
+        cdf = torch.special.ndtr(z).masked_fill_(own[:, None], 1.0)
+        product = weight * cdf.prod(2)  # (O, Q)
+        # Each other latent's share of d product: phi(z) / Phi(z) / sd, zero for the own one.
+        density = torch.exp(-0.5 * z * z) * (1.0 / math.sqrt(2 * math.pi))
+        slope = density / (cdf.clamp_min(_SMALLEST_CDF) * sd) * product[:, :, None]
+        slope.masked_fill_(own[:, None], 0.0)
+        per_point = slope.sum(2)  # (O, Q)
+
+        hit, miss = self._log_probabilities(confidence, n_latents)
+        scale = (hit - miss)[:, None]
+        mean_gradient = -slope.sum(1)  # (O, L)
+        mean_gradient[own] = per_point.sum(1)
+        variance_gradient = -(slope * z).sum(1) / (2 * sd[:, 0])
+        variance_gradient[own] = (per_point @ node) / (2 * own_sd[:, 0])
+        value = miss + product.sum(1) * (hit - miss)
+        return Expectation(value, scale * mean_gradient, scale * variance_gradient)
+
+    def predict(self, mean: Tensor, var: Tensor) -> Tensor:
+        n_latents = mean.shape[1]
+        if n_latents == 1:
+            return torch.ones_like(mean)
+        classes = torch.arange(n_latents, device=mean.device)
+        columns = [self._probability_largest(c.expand(len(mean)), mean, var) for c in classes]
+        largest = torch.stack(columns, 1)
+        largest = largest / largest.sum(1, keepdim=True)  # the quadrature's error
+        return largest * (1 - self.epsilon) + (1 - largest) * self.epsilon / (n_latents - 1)
+
+    def _probability_largest(self, y: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        """P(h_y is the largest latent) of each label, shape (O,)."""
+        node, weight = _hermite(self.quadrature, mean)
+        own = _own(y, mean.shape[1])
+        points = mean[own][:, None] + var[own].sqrt()[:, None] * node  # (O, Q)
+        z = (points[:, :, None] - mean[:, None]) / var.sqrt()[:, None]
+        return torch.special.ndtr(z).masked_fill(own[:, None], 1.0).prod(2) @ weight
+
+    def _log_probabilities(self, confidence: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
+        """log p(y) if the label's latent is the largest, and if it is not."""
+        if n_classes == 1:
+            return torch.zeros_like(confidence), torch.zeros_like(confidence)
+        right = confidence * (1 - self.epsilon)
+        return right.log(), ((1 - right) / (n_classes - 1)).log()
+
+
+@dataclass(frozen=True)
+class Softmax(Likelihood):
+    """p(y | h) = softmax(h)_y; an unsure label is mixed with the uniform over the others.
+
+    Its expectation has no closed form. It is taken over a fixed set of quasi-random normal
+    points (Sobol, in antithetic pairs), so that the bound stays a deterministic function.
+    """
+
+    shift_invariant: ClassVar = True
+    n_points: int = 128
+
+    def expected_log_prob(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Tensor:
+        n_classes = mean.shape[1]
+        if n_classes == 1:
+            return 0.0 * mean[:, 0]
+        h = mean[:, None] + var.sqrt()[:, None] * self._normals(mean)  # (O, S, C)
+        own = h.gather(2, y[:, None, None].expand(-1, h.shape[1], 1))[:, :, 0]
+        log_right = own - torch.logsumexp(h, 2)
+        if bool((confidence == 1).all()):
+            # The linear part of log softmax has an exact expectation; only the rest is sampled.
+            return mean.gather(1, y[:, None])[:, 0] - torch.logsumexp(h, 2).mean(1)
+        wrong = ((1 - confidence) / (n_classes - 1))[:, None]
+        gain = (confidence[:, None] - wrong).clamp_min(0.0)
+        return (gain * log_right.exp() + wrong).log().mean(1)
+
+    def predict(self, mean: Tensor, var: Tensor) -> Tensor:
+        h = mean[:, None] + var.sqrt()[:, None] * self._normals(mean)
+        return torch.softmax(h, 2).mean(1)
+
+    def _normals(self, like: Tensor) -> Tensor:
+        return _sobol_normals(self.n_points, like.shape[1]).to(like)
+
+
+@dataclass(frozen=True)
+class Bernoulli(Likelihood):
+    """Two classes through a probit: p(second class | h) = Phi(h), one latent."""
+
+    quadrature: int = 20
+
+    def n_latents(self, n_classes: int) -> int:
+        if n_classes > 2:
+            raise ValueError(
+                f"Bernoulli is for two classes, the labels have {n_classes}; "
+                "use likelihood RobustMax or Softmax"
+            )
+        return 1
+
+    def expected_log_prob(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Tensor:
+        node, weight = _hermite(self.quadrature, mean)
+        sign = (2 * y - 1).to(mean.dtype)[:, None]
+        log_right = torch.special.log_ndtr(sign * (mean + var.sqrt() * node))
+        if bool((confidence == 1).all()):
+            return (weight * log_right).sum(1)
+        sure = confidence[:, None]
+        return (weight * torch.log((2 * sure - 1) * log_right.exp() + 1 - sure)).sum(1)
+
+    def predict(self, mean: Tensor, var: Tensor) -> Tensor:
+        second = torch.special.ndtr(mean / (1 + var).sqrt())
+        return torch.cat([1 - second, second], 1)
+
+
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    """Real targets with Gaussian noise; an unsure target's noise variance is divided by its
+    confidence."""
+
+    positive: ClassVar = ("noise",)
+    noise: float = 0.1
+
+    def n_latents(self, n_classes: int) -> int:
+        return 1
+
+    def expected_log_prob(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Tensor:
+        noise = self.noise / confidence
+        log_noise = noise.log() if isinstance(noise, Tensor) else math.log(noise)
+        misfit = (y - mean[:, 0]) ** 2 + var[:, 0]
+        return -0.5 * (math.log(2 * math.pi) + log_noise + misfit / noise)
+
+    def predict(self, mean: Tensor, var: Tensor) -> Tensor:
+        return mean
+
+
+def _own(y: Tensor, n_latents: int) -> Tensor:
+    """Mask (O, L) of each label's own latent."""
+    return y[:, None] == torch.arange(n_latents, device=y.device)
+
+
+def _hermite(n_points: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes and weights for expectations under a standard normal, shape (Q,)."""
+    node, weight = _hermite_arrays(n_points)
+    return torch.from_numpy(node).to(like), torch.from_numpy(weight).to(like)
+
+
+@lru_cache
+def _hermite_arrays(n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    node, weight = np.polynomial.hermite_e.hermegauss(n_points)
+    return node, weight / weight.sum()
+
+
+@lru_cache
+def _sobol_normals(n_points: int, dimension: int) -> Tensor:
+    engine = torch.quasirandom.SobolEngine(dimension, scramble=True, seed=0)
+    half = torch.special.ndtri(engine.draw(max(n_points // 2, 1), dtype=torch.float64))
+    return torch.cat([half, -half])

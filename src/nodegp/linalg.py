@@ -1,0 +1,70 @@
+"""Cholesky factorisation with jitter, and products with sparse matrices that torch can
+differentiate. This is the only home of jitter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+# Relative to the mean of the diagonal. The first is always added, so that the factor is a
+# smooth function of the hyper-parameters; the rest are tried in turn when it is not enough.
+JITTERS = {
+    torch.float64: (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4),
+    torch.float32: (1e-5, 1e-4, 1e-3),
+}
+
+
+class NotPositiveDefiniteError(ValueError):
+    """A covariance matrix that no reasonable jitter makes positive definite."""
+
+
+def cholesky(matrix: Tensor, what: str = "covariance matrix") -> tuple[Tensor, float]:
+    """Lower Cholesky factor of ``matrix`` plus jitter, and the jitter that was added."""
+    diagonal = matrix.detach().diagonal()
+    if not torch.isfinite(matrix.detach()).all():
+        raise NotPositiveDefiniteError(
+            f"the {what} has NaN or infinite entries: the kernel overflowed. Scale the features "
+            "(features='l2' or 'standardise') or lower the kernel's variance or degree."
+        )
+    scale = float(diagonal.mean()) if len(diagonal) else 1.0
+    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    for relative in JITTERS[matrix.dtype]:
+        jitter = relative * (scale if scale > 0 else 1.0)
+        factor, failed = torch.linalg.cholesky_ex(matrix + jitter * eye)
+        if not failed:
+            return factor, jitter
+    smallest = float(torch.linalg.eigvalsh(matrix.detach().double())[0])
+    raise NotPositiveDefiniteError(
+        f"the {what} ({len(matrix)} x {len(matrix)}) does not factorise even with jitter "
+        f"{jitter:.1e} (smallest eigenvalue {smallest:.2e}, mean diagonal {scale:.2e}). "
+        "Its kernel is not positive definite at these hyper-parameters, or its entries span too "
+        "many orders of magnitude: use dtype='float64', scale the features, or fix the "
+        "hyper-parameters to smaller values."
+    )
+
+
+def sparse_matmul(matrix: sp.csr_array, dense: Tensor) -> Tensor:
+    """``matrix @ dense`` for a constant scipy matrix, differentiable in ``dense``."""
+    return _SparseMatmul.apply(dense, matrix)
+
+
+class _SparseMatmul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: sp.csr_array) -> Tensor:
+        ctx.matrix = matrix
+        return _product(matrix, dense)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _product(sp.csr_array(ctx.matrix.T), grads[0]), None
+
+
+def _product(matrix: sp.csr_array, dense: Tensor) -> Tensor:
+    values = np.ascontiguousarray(dense.detach().cpu().numpy())
+    product = matrix.astype(values.dtype, copy=False) @ values
+    return torch.from_numpy(np.ascontiguousarray(product)).to(dense.device)

@@ -1,0 +1,50 @@
+"""A k-nearest-neighbour graph for rows of a plain table, so that any table can be fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nodegp.features import LazyRows, Rows
+from nodegp.graph import Graph
+
+
+def table_graph(raw: Any, rows: LazyRows, n_neighbors: int) -> Graph:
+    """The graph that links each row to its nearest others, either way round."""
+    k = min(n_neighbors, len(rows) - 1)
+    if k < 1:
+        return Graph(sp.csr_array((len(rows), len(rows))), raw)
+    values = _coordinates(rows.take(np.arange(len(rows))))
+    links = _searcher(k).fit(values).kneighbors_graph()
+    return Graph(links, raw)
+
+
+def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k: int) -> Graph:
+    """The known rows followed by new ones, each new one linked to its nearest known rows only:
+    so an answer does not depend on which other rows are asked about."""
+    n_known, n_new = known.n_nodes, len(rows)
+    searcher = _searcher(min(k, n_known)).fit(_coordinates(known_rows.take(np.arange(n_known))))
+    links = searcher.kneighbors_graph(_coordinates(rows.take(np.arange(n_new))))
+    adjacency = sp.block_array([[known.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
+    if sp.issparse(known.features) or sp.issparse(raw):
+        features: Any = sp.vstack([sp.csr_array(known.features), sp.csr_array(raw)], format="csr")
+    else:
+        features = np.vstack([known.features, raw])
+    return Graph(adjacency, features)
+
+
+def _empty(n: int) -> sp.csr_array:
+    return sp.csr_array((n, n))
+
+
+def _coordinates(rows: Rows) -> Any:
+    """The rows without their centre, which changes no distance."""
+    return rows.values if rows.is_sparse else rows.values.numpy()
+
+
+def _searcher(k: int) -> Any:
+    from sklearn.neighbors import NearestNeighbors  # heavy, and only tables need it
+
+    return NearestNeighbors(n_neighbors=k)

@@ -1,0 +1,109 @@
+"""The posterior of the model and what follows from it, whichever engine found it.
+
+q is Gaussian in the whitened inducing variables v, with ``u = L v`` and ``v ~ N(0, I)`` a
+priori: for latent l, ``q(v_l) = N(mean_l, root_l^T root_l)``. Everything about h at any node
+follows from the node's covariance with u.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nodegp.covariance import covariance, variance
+from nodegp.filters import Bags
+from nodegp.kernels import Kernel
+
+_BLOCK = 1 << 22  # entries of the largest array over (latents, inducing variables, nodes)
+# A variance can round to zero, or below it, where the prior's own is zero (a node and
+# neighbours without any feature); square roots and divisions want a little room.
+_SMALLEST_VARIANCE = 1e-12
+
+
+class Marginals(NamedTuple):
+    """Means and variances of h, each (nodes, latents)."""
+
+    mean: Tensor
+    var: Tensor
+
+
+class Sites(NamedTuple):
+    """The likelihood of each label as a Gaussian factor: ``lambda1 h - lambda2 h^2 / 2``."""
+
+    lambda1: Tensor  # (L, O)
+    lambda2: Tensor  # (L, O)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """q(v) with the inducing variables and the kernel that it belongs to."""
+
+    kernel: Kernel
+    inducing: Bags  # M of them
+    chol: Tensor  # (M, M) lower, Kuu = chol chol^T
+    mean: Tensor  # (L, M)
+    root: Tensor  # (L, M, M), Cov[v_l] = root_l^T root_l
+
+    @property
+    def n_latents(self) -> int:
+        return self.mean.shape[0]
+
+    @torch.no_grad()
+    def marginals(self, bags: Bags) -> Marginals:
+        """q(h) at each bag."""
+        cross = covariance(self.kernel, bags, self.inducing)  # (R, M)
+        prior = self._cast(variance(self.kernel, bags))
+        mean = torch.empty(len(bags), self.n_latents, dtype=self.mean.dtype)
+        var = torch.empty_like(mean)
+        step = max(_BLOCK // self.root[..., 0].numel(), 1)
+        for start in range(0, len(bags), step):
+            block = slice(start, start + step)
+            W = self._whiten(cross[block])  # (M, block)
+            mean[block] = (self.mean @ W).mT.cpu()
+            spread = (self.root @ W).square_().sum(1)  # (L, block)
+            left = (prior[block] - (W * W).sum(0)).clamp_min(0.0)
+            var[block] = (left + spread).mT.clamp_min(_SMALLEST_VARIANCE).cpu()
+        return Marginals(mean, var)
+
+    @torch.no_grad()
+    def joint(self, bags: Bags) -> tuple[Tensor, Tensor]:
+        """Mean (R, L) and covariance (L, R, R) of h over all the bags together."""
+        W = self._whiten(covariance(self.kernel, bags, self.inducing))
+        prior = self._cast(covariance(self.kernel, bags, bags))
+        spread = self.root @ W  # (L, M, R)
+        cov = prior - W.mT @ W + spread.mT @ spread
+        return (self.mean @ W).mT.cpu(), (0.5 * (cov + cov.mT)).cpu()
+
+    def _whiten(self, cross: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(self.chol, self._cast(cross).mT, upper=False)
+
+    def _cast(self, values: Tensor) -> Tensor:
+        return values.to(self.chol.device, self.chol.dtype)
+
+
+def sample_joint(mean: Tensor, cov: Tensor, n_samples: int, rng: np.random.Generator) -> Tensor:
+    """Draws of h, shape (n_samples, R, L). Eigenvalues, not Cholesky: the covariance of
+    nodes that share their neighbourhood is singular."""
+    values, vectors = torch.linalg.eigh(cov)
+    root = vectors * values.clamp_min(0.0).sqrt()[:, None, :]
+    noise = torch.from_numpy(rng.standard_normal((n_samples, *mean.T.shape))).to(mean.dtype)
+    return mean + torch.einsum("lrk,slk->srl", root, noise)
+
+
+def leave_one_out(marginals: Marginals, explained: Tensor, sites: Sites) -> Marginals:
+    """q(h_n) without label n, for each label: its site is divided out of the posterior.
+
+    ``explained`` (O, L) is the part of each variance that u carries, ``w_n^T Cov[v] w_n``.
+    """
+    lambda1, lambda2 = sites.lambda1.mT, sites.lambda2.mT
+    # 1/s_- = 1/s - lambda2, arranged so that s = 0 (no features at all) is no special case.
+    # An engine that stopped early may leave a site larger than the posterior's precision.
+    kept = (1.0 - lambda2 * explained).clamp_min(1e-6)
+    without = explained / kept
+    mean = (marginals.mean - explained * lambda1) / kept
+    var = marginals.var - explained + without
+    return Marginals(mean, var.clamp_min(_SMALLEST_VARIANCE))

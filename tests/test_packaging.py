@@ -1,0 +1,167 @@
+"""What a user gets: a light import, the public names, and a wheel that works on its own."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import nodegp
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "nodegp"
+HEAVY = ("torch", "scipy", "sklearn", "pyarrow")
+
+
+def run_python(*args, cwd, **environment):
+    """Run this interpreter elsewhere; return what it printed, or fail with what it said."""
+    # Without NODEGP_DATA: what comes with the package must be enough.
+    inherited = {name: value for name, value in os.environ.items() if name != "NODEGP_DATA"}
+    done = subprocess.run(
+        [sys.executable, *args],
+        cwd=cwd,
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{args}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+# ---------------------------------------------------------------- a light import
+
+
+def loaded_after(code, cwd):
+    """Which of the heavy packages are loaded once `code` has run in a fresh process."""
+    report = f"\nimport sys; print('loaded:', *[name for name in {HEAVY!r} if name in sys.modules])"
+    last = run_python("-c", code + report, cwd=cwd).splitlines()[-1]
+    assert last.startswith("loaded:")
+    return last.removeprefix("loaded:").split()
+
+
+def test_the_probe_sees_a_heavy_import(tmp_path):
+    assert "scipy" in loaded_after("import scipy", tmp_path)
+
+
+def test_import_loads_nothing_heavy(tmp_path):
+    assert loaded_after("import nodegp; dir(nodegp); nodegp.__version__", tmp_path) == []
+
+
+def test_help_loads_nothing_heavy(tmp_path):
+    code = """
+import sys
+from nodegp.cli import main
+sys.argv = ["nodegp", "--help"]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+"""
+    assert loaded_after(code, tmp_path) == []
+
+
+# ---------------------------------------------------------------- the public names
+
+
+@pytest.mark.parametrize("name", nodegp.__all__)
+def test_public_name_resolves(name):
+    assert getattr(nodegp, name) is not None
+    assert name in dir(nodegp)
+
+
+def test_public_names_are_sorted_and_unique():
+    assert nodegp.__all__ == sorted(set(nodegp.__all__))
+
+
+def test_every_lazy_name_is_public():
+    assert set(nodegp._HOME) <= set(nodegp.__all__)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = nodegp.no_such_name
+
+
+# ---------------------------------------------------------------- the wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built with the installed backend, so that no network is needed."""
+    out = tmp_path_factory.mktemp("wheel")
+    run_python("-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT), cwd=out)
+    (path,) = out.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A folder with nothing but the wheel's contents, as pip installs them."""
+    target = tmp_path_factory.mktemp("site")
+    run_python(
+        *("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"),
+        *("--disable-pip-version-check", "--target", str(target), str(wheel)),
+        cwd=target,
+    )
+    return target
+
+
+def is_expected(path):
+    """Code, the typing marker, and the data sets with their notes."""
+    if path.parts[0] != "nodegp":
+        return path.parts[0].endswith(".dist-info")
+    if path.parts[:2] == ("nodegp", "datasets") and path.suffix in {".npz", ".json", ".md"}:
+        return True
+    return path.suffix == ".py" or path == PurePosixPath("nodegp/py.typed")
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {PurePosixPath(name) for name in archive.namelist()}
+    assert [str(path) for path in sorted(packed) if not is_expected(path)] == []
+
+    source = {
+        PurePosixPath(path.relative_to(PACKAGE.parent).as_posix())
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {path for path in packed if path.parts[0] == "nodegp"} == source
+
+
+def test_wheel_holds_the_bundled_data_and_the_licence(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert "nodegp/py.typed" in names
+    assert any(name.startswith("nodegp/datasets/") and name.endswith(".npz") for name in names)
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_wheel_names_the_command(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (entry,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        assert "nodegp = nodegp.cli:main" in archive.read(entry).decode()
+
+
+def test_installed_wheel_fits_cora_outside_the_checkout(installed, tmp_path):
+    code = """
+import nodegp
+data = nodegp.load_dataset("cora")
+model = nodegp.GraphGPClassifier(features="tfidf", random_state=0)
+model.fit(data.graph, data.labels("train"))
+print(nodegp.__file__)
+print(nodegp.__version__)
+print(model.score(data.graph, data.labels("test")))
+"""
+    output = run_python("-c", code, cwd=tmp_path, PYTHONPATH=str(installed))
+    file, version, score = output.splitlines()[-3:]
+    assert Path(file).is_relative_to(installed)
+    assert version == nodegp.__version__
+    assert float(score) > 0.75
+
+
+def test_installed_wheel_has_the_command_line(installed, tmp_path):
+    output = run_python("-m", "nodegp", "--help", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert "demo" in output
