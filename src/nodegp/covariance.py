@@ -134,7 +134,9 @@ def _filtered(functions: Elementwise, a: Bags, b: Bags) -> list[Tensor]:
     if not parts:
         empty = torch.zeros(len(a), len(b), dtype=torch.float64)
         return [empty for _ in functions(Tile(empty, empty, empty))]
-    stacked = (torch.cat(values) if len(parts) > 1 else values[0] for values in zip(*parts))
+    stacked = (
+        torch.cat(values) if len(parts) > 1 else values[0] for values in zip(*parts, strict=True)
+    )
     return [_mix(a.weights, values) for values in stacked]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -127,8 +128,6 @@ class _GraphGP(BaseEstimator):
     def _engine(self) -> inference.Engine:
         engine = _component(self.engine, ENGINES, inference.Dual, inference.Engine, "engine")
         changes = {"max_iter": self.max_iter, "tol": self.tol}
-        from dataclasses import replace
-
         return replace(engine, **{k: v for k, v in changes.items() if v is not None})
 
     def _start(self, X: Any, y: Any) -> tuple[Graph, np.ndarray, np.ndarray]:
@@ -377,9 +376,7 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
         check_classification_targets(y[labelled])
         self.classes_, targets = encode(y[labelled], classes)
         n_classes = len(self.classes_)
-        likelihood = _component(
-            self.likelihood, LIKELIHOODS, RobustMax, Likelihood, "likelihood"
-        )
+        likelihood = _component(self.likelihood, LIKELIHOODS, RobustMax, Likelihood, "likelihood")
         confidence = check_confidence(label_confidence, graph.n_nodes, labelled)
         # Less than an even chance would be evidence for the other classes; it says nothing.
         confidence = np.maximum(confidence, 1.0 / max(n_classes, 2))
@@ -433,7 +430,11 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
         with torch.no_grad():
             parts = [self.likelihood_.predict(mean.double(), var.double()) for mean, var in blocks]
         proba = torch.cat(parts) if parts else torch.zeros(0, len(self.classes_))
-        return proba[:, : len(self.classes_)].numpy() if len(self.classes_) > 1 else np.ones((len(proba), 1))
+        return (
+            proba[:, : len(self.classes_)].numpy()
+            if len(self.classes_) > 1
+            else np.ones((len(proba), 1))
+        )
 
 
 class GraphGPRegressor(RegressorMixin, _GraphGP):
@@ -528,7 +529,7 @@ class GraphGPRegressor(RegressorMixin, _GraphGP):
         return float(r2_score(y[known], self.predict(X, known), sample_weight=weight))
 
     def _in_units(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
-        noise = float(self.likelihood_.noise)
+        noise = float(self.likelihood_.parameters()["noise"])
         mean = marginals.mean[:, 0].double().numpy() * self.target_scale_ + self.target_mean_
         return mean, np.sqrt(marginals.var[:, 0].double().numpy() + noise) * self.target_scale_
 

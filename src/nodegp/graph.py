@@ -161,10 +161,10 @@ def _checked_features(features: Any, n_nodes: int) -> Any:
 
 
 def _checked_ids(ids: Sequence, n_nodes: int) -> np.ndarray:
-    ids = np.asarray(ids)
-    if ids.shape != (n_nodes,):
-        raise ValueError(f"ids must name each of the {n_nodes} nodes once, got shape {ids.shape}")
-    values, counts = np.unique(ids, return_counts=True)
+    names = np.array(ids)
+    if names.shape != (n_nodes,):
+        raise ValueError(f"ids must name each of the {n_nodes} nodes once, got shape {names.shape}")
+    values, counts = np.unique(names, return_counts=True)
     if values.size != n_nodes:
         raise ValueError(f"ids must all be different; repeated: {values[counts > 1][:5].tolist()}")
-    return ids.copy()
+    return names

@@ -88,7 +88,7 @@ def choose(name: str | Inducing, n_points: int | None, n_labels: int) -> Inducin
 class Labelled(Inducing):
     """u = h at the labelled nodes."""
 
-    def prepare(self, kernel, labelled, features, like, rng):  # type: ignore[no-untyped-def]
+    def prepare(self, kernel, labelled, features, like, rng):
         return _LabelledProjector(kernel, labelled, like)
 
 
@@ -130,7 +130,7 @@ class Points(Inducing):
         if self.n_points is not None and self.n_points < 1:
             raise ValueError(f"Points: n_points must be at least 1, got {self.n_points}")
 
-    def prepare(self, kernel, labelled, features, like, rng):  # type: ignore[no-untyped-def]
+    def prepare(self, kernel, labelled, features, like, rng):
         n_points = self.n_points or min(len(labelled), DEFAULT_POINTS)
         start = kmeans(features, n_points, rng)
         return _PointsProjector(kernel, labelled, start, like, self.optimise)

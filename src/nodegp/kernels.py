@@ -168,7 +168,9 @@ class Matern(Kernel):
 
     def __call__(self, tile: Tile) -> Tensor:
         r = math.sqrt(2.0 * self.nu) * tile.distance / self.lengthscale
-        polynomial = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r**2 / 3.0}[self.nu]
+        polynomial = 1.0 if self.nu == 0.5 else 1.0 + r
+        if self.nu == 2.5:
+            polynomial = polynomial + r**2 / 3.0
         return self.variance * polynomial * torch.exp(-r)
 
 

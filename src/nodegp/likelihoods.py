@@ -20,7 +20,6 @@ from torch import Tensor
 
 from nodegp.component import Component
 
-
 _SMALLEST_CDF = 1e-30  # where Phi is less, its share of any product is nothing
 
 

@@ -17,7 +17,6 @@ from torch import Tensor
 from nodegp.inducing import Projection
 from nodegp.inference.base import Engine, Fit, Problem, Report, detached
 from nodegp.inference.sites import sites_from
-from nodegp.likelihoods import Likelihood
 from nodegp.posterior import Marginals, Posterior
 
 

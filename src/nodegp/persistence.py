@@ -1,0 +1,252 @@
+"""Saving a fitted model to one file and reading it back, without pickle.
+
+The file is in safetensors format: named arrays, and a JSON description among its metadata.
+It holds whatever predictions need (preprocessing, kernel, filter, likelihood, classes, the
+inducing variables with their filter rows, q) and, on request, the graph.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from nodegp.component import Component, from_dict
+from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
+from nodegp.features import Preprocessor, Rows
+from nodegp.filters import Bags
+from nodegp.graph import Graph
+from nodegp.posterior import Posterior
+
+FORMAT = "nodegp-model"
+VERSION = 1
+
+_ESTIMATORS: dict[str, Any] = {
+    "GraphGPClassifier": GraphGPClassifier,
+    "GraphGPRegressor": GraphGPRegressor,
+}
+# Fitted attributes by how they are written; both kinds of estimator, where they have them.
+_COMPONENTS = ("kernel_", "filter_", "likelihood_", "inducing_")
+_SCALARS = (
+    "elbo_",
+    "n_iter_",
+    "converged_",
+    "jitter_",
+    "features_",
+    "n_features_in_",
+    "table_",
+    "temperature_",
+    "target_mean_",
+    "target_scale_",
+)
+_ARRAYS = ("classes_", "labelled_", "elbo_trace_", "loo_proba_", "loo_mean_", "loo_std_")
+_OPTIONAL_ARRAYS = ("feature_names_in_",)
+
+
+class ModelFileError(ValueError):
+    """A file that is no nodegp model, is damaged, or was written by a newer version."""
+
+
+def save(model: Any, path: str | Path, include_graph: bool = False) -> None:
+    """Write a fitted estimator. The file appears whole or not at all."""
+    if not hasattr(model, "posterior_"):
+        raise ValueError("fit the model before saving it")
+    arrays = _Arrays()
+    description: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "estimator": type(model).__name__,
+        "parameters": {k: _plain(k, v) for k, v in model.get_params(deep=False).items()},
+        "components": {name: getattr(model, name).to_dict() for name in _COMPONENTS},
+        "scalars": {name: getattr(model, name) for name in _SCALARS if hasattr(model, name)},
+        "arrays": {
+            name: arrays.put(name, getattr(model, name))
+            for name in (*_ARRAYS, *_OPTIONAL_ARRAYS)
+            if hasattr(model, name)
+        },
+        "preprocessor": _describe_preprocessor(model.preprocessor_, arrays),
+        "inducing": _describe_bags(model.posterior_.inducing, arrays),
+    }
+    posterior = model.posterior_
+    for name in ("chol", "mean", "root"):
+        arrays.put(f"posterior.{name}", getattr(posterior, name).cpu().numpy())
+    if (include_graph or model.table_) and model.graph_ is not None:
+        graph = model.graph_
+        description["graph"] = {
+            "adjacency": arrays.put("graph.adjacency", graph.adjacency),
+            "features": arrays.put("graph.features", graph.features),
+            "ids": arrays.put("graph.ids", graph.ids),
+        }
+    _write_atomically(
+        Path(path), to_bytes(arrays.stored, metadata={"nodegp": json.dumps(description)})
+    )
+
+
+def load(path: str | Path) -> Any:
+    """Read an estimator written by :func:`save`."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {str(path)!r}")
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ModelFileError(
+            f"{str(path)!r} is not a nodegp model, or is damaged or cut short ({error})"
+        ) from None
+    if "nodegp" not in metadata:
+        raise ModelFileError(f"{str(path)!r} is a safetensors file, but not a nodegp model")
+    description = json.loads(metadata["nodegp"])
+    if description.get("format") != FORMAT:
+        raise ModelFileError(f"{str(path)!r} is not a nodegp model")
+    if description["version"] > VERSION:
+        raise ModelFileError(
+            f"{str(path)!r} has format version {description['version']}; this nodegp reads up to "
+            f"{VERSION}. Update nodegp to read it."
+        )
+    try:
+        return _rebuild(description, stored)
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(f"{str(path)!r} is damaged: {error!r}") from error
+
+
+def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
+    parameters = {k: _unplain(v) for k, v in description["parameters"].items()}
+    model = _ESTIMATORS[description["estimator"]](**parameters)
+    for name, data in description["components"].items():
+        setattr(model, name, from_dict(data))
+    for name, value in description["scalars"].items():
+        setattr(model, name, value)
+    for name, entry in description["arrays"].items():
+        setattr(model, name, _get(entry, stored))
+    model.preprocessor_ = _rebuild_preprocessor(description["preprocessor"], stored)
+    device = parameters.get("device")
+    if device is None or not torch.cuda.is_available():
+        device = "cpu"
+    chol, mean, root = (
+        torch.from_numpy(stored[f"posterior.{name}"]).to(device)
+        for name in ("chol", "mean", "root")
+    )
+    inducing = _rebuild_bags(description["inducing"], stored)
+    model.posterior_ = Posterior(model.kernel_, inducing, chol, mean, root)
+    graph = description.get("graph")
+    model.graph_ = (
+        None
+        if graph is None
+        else Graph(*(_get(graph[k], stored) for k in ("adjacency", "features", "ids")))
+    )
+    return model
+
+
+class _Arrays:
+    """Named arrays to be written; a sparse matrix is three, strings are JSON."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, np.ndarray] = {}
+
+    def put(self, name: str, value: Any) -> Any:
+        """Store a value and return what to write in the description to find it again."""
+        if value is None:
+            return None
+        if sp.issparse(value):
+            for part in ("data", "indices", "indptr"):
+                self.stored[f"{name}.{part}"] = np.ascontiguousarray(getattr(value, part))
+            return {"sparse": name, "shape": list(value.shape)}
+        value = np.asarray(value)
+        if value.dtype.kind in "OU":
+            return {"strings": value.tolist(), "object": value.dtype == object}
+        self.stored[name] = np.ascontiguousarray(value)
+        return {"array": name}
+
+
+def _get(entry: Any, stored: Mapping[str, np.ndarray]) -> Any:
+    if entry is None:
+        return None
+    if "strings" in entry:
+        return np.array(entry["strings"], dtype=object if entry["object"] else str)
+    if "sparse" in entry:
+        parts = tuple(stored[f"{entry['sparse']}.{p}"] for p in ("data", "indices", "indptr"))
+        return sp.csr_array(parts, shape=tuple(entry["shape"]))
+    return stored[entry["array"]]
+
+
+def _describe_preprocessor(preprocessor: Preprocessor, arrays: _Arrays) -> dict[str, Any]:
+    return {
+        "kind": preprocessor.kind,
+        "unit_rows": preprocessor.unit_rows,
+        "n_features": preprocessor.n_features,
+        "scale": arrays.put("preprocessor.scale", preprocessor.scale),
+        "centre": arrays.put("preprocessor.centre", preprocessor.centre),
+    }
+
+
+def _rebuild_preprocessor(data: Mapping[str, Any], stored: Mapping[str, Any]) -> Preprocessor:
+    settings = dict(data)
+    for name in ("scale", "centre"):
+        settings[name] = _get(settings[name], stored)
+    return Preprocessor(**settings)
+
+
+def _describe_bags(bags: Bags, arrays: _Arrays) -> dict[str, Any]:
+    rows = bags.in_memory().rows
+    assert isinstance(rows, Rows)
+    values = rows.values if rows.is_sparse else rows.values.numpy()
+    return {
+        "weights": arrays.put("inducing.weights", bags.weights),
+        "values": arrays.put("inducing.values", values),
+        "centre": arrays.put("inducing.centre", rows.centre),
+    }
+
+
+def _rebuild_bags(data: Mapping[str, Any], stored: Mapping[str, Any]) -> Bags:
+    values = _get(data["values"], stored)
+    if not sp.issparse(values):
+        values = torch.from_numpy(values)
+    return Bags(_get(data["weights"], stored), Rows(values, _get(data["centre"], stored)))
+
+
+def _plain(name: str, value: Any) -> Any:
+    """An estimator's parameter as JSON."""
+    if isinstance(value, Component):
+        return {"component": value.to_dict()}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None  # a stream that has moved on cannot be given back
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"cannot save parameter {name}={value!r}")
+
+
+def _unplain(value: Any) -> Any:
+    return from_dict(value["component"]) if isinstance(value, dict) else value
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
