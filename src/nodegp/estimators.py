@@ -235,7 +235,7 @@ class _GraphGP(BaseEstimator):
         if len(nodes) == 0:
             empty = torch.zeros(0, self.posterior_.n_latents, dtype=torch.float64)
             yield Marginals(empty, empty)
-        rows_allowed = max(_CROSS_BUDGET // len(self.posterior_.chol), 1)
+        rows_allowed = max(_CROSS_BUDGET // self.posterior_.n_inducing, 1)
         touched = 1 + np.diff(graph.adjacency.indptr)[nodes]
         one_block = min(graph.n_nodes, touched.sum()) <= rows_allowed
         block = np.zeros(len(nodes), int) if one_block else np.cumsum(touched) // rows_allowed

@@ -5,8 +5,8 @@
 - :class:`Points`: u_m = f(z_m) at points z_m in feature space (the paper's inter-domain
   choice, Eq. 16), started by k-means and optimised. It is the one for many labels.
 
-Prepared for a fit, either gives the whitened projection that the engines work with:
-``L = chol(Kuu)``, ``W = L^-1 Kuh`` and ``Var(h)``, as functions of the hyper-parameters.
+Prepared for a fit, either gives what the engines work with as a function of the
+hyper-parameters: the labelled nodes' covariance, or their projection on whitened points.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nodegp.covariance import CovarianceCache, VarianceCache, covariance, varian
 from nodegp.features import RowSource
 from nodegp.filters import Bags
 from nodegp.kernels import Kernel
-from nodegp.linalg import cholesky
+from nodegp.linalg import check_finite, cholesky
 
 # Above this many labels `auto` takes points: see docs/decisions.md for the measurement.
 MAX_LABELLED = 1000
@@ -33,13 +33,43 @@ DEFAULT_POINTS = 300
 _KMEANS_ROWS = 20_000
 
 
-class Projection(NamedTuple):
-    """The labelled nodes as seen from the whitened inducing variables."""
+class Exact(NamedTuple):
+    """u = h at the labelled nodes: their prior covariance is all there is to know."""
+
+    K: Tensor  # (O, O)
+    jitter: float = 0.0
+
+    def whitened(self) -> Whitened:
+        """The same in whitened form. There W = L^-1 (L L^T) is the factor itself."""
+        L, jitter = cholesky(self.K, "covariance of the labelled nodes")
+        return Whitened(L, L.mT, (L * L).sum(1), jitter)
+
+    def inputs(self) -> tuple[Tensor, ...]:
+        return (self.K,)
+
+    def detached(self) -> Exact:
+        return Exact(self.K.detach(), self.jitter)
+
+
+class Whitened(NamedTuple):
+    """The labelled nodes seen from u = L v: ``Kuu = L L^T``, ``W = L^-1 Kuh``, and Var(h)."""
 
     chol: Tensor  # (M, M)
     W: Tensor  # (M, O)
     prior_var: Tensor  # (O,)
     jitter: float
+
+    def whitened(self) -> Whitened:
+        return self
+
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.W, self.prior_var
+
+    def detached(self) -> Whitened:
+        return Whitened(self.chol.detach(), self.W.detach(), self.prior_var.detach(), self.jitter)
+
+
+Projection = Exact | Whitened
 
 
 class Projector(Protocol):
@@ -49,7 +79,7 @@ class Projector(Protocol):
 
     def __call__(self, kernel: Kernel, points: Tensor | None) -> Projection: ...
 
-    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Projection:
+    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Whitened:
         """The same for some of the labels only (a minibatch)."""
 
     def bags(self, points: Tensor | None) -> Bags: ...
@@ -100,14 +130,11 @@ class _LabelledProjector:
         self._like = like
         self._covariance = CovarianceCache(kernel, self._bags, self._bags)
 
-    def __call__(self, kernel: Kernel, points: Tensor | None) -> Projection:
-        K = self._covariance(kernel).to(self._like)
-        L, jitter = cholesky(K, "covariance of the labelled nodes")
-        # With u = h_O the projection is the factor itself: W = L^-1 (L L^T).
-        return Projection(L, L.mT, (L * L).sum(1), jitter)
+    def __call__(self, kernel: Kernel, points: Tensor | None) -> Exact:
+        return Exact(check_finite(self._covariance(kernel).to(self._like)))
 
-    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Projection:
-        whole = self(kernel, points)
+    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Whitened:
+        whole = self(kernel, points).whitened()
         return whole._replace(W=whole.W[:, index], prior_var=whole.prior_var[index])
 
     def bags(self, points: Tensor | None) -> Bags:
@@ -145,7 +172,7 @@ class _PointsProjector:
         self._prior_var = VarianceCache(kernel, self._labelled)
         self._at_start: tuple[CovarianceCache, CovarianceCache] | None = None
 
-    def __call__(self, kernel: Kernel, points: Tensor | None) -> Projection:
+    def __call__(self, kernel: Kernel, points: Tensor | None) -> Whitened:
         u = self.bags(points)
         if points is None:
             Kuu, Kuh = self._cached(kernel, u)
@@ -153,7 +180,7 @@ class _PointsProjector:
             Kuu, Kuh = covariance(kernel, u, u), covariance(kernel, self._labelled, u).mT
         return self._project(Kuu, Kuh, self._prior_var(kernel))
 
-    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Projection:
+    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Whitened:
         u, batch = self.bags(points), self._labelled.take(index)
         Kuh = covariance(kernel, batch, u).mT  # Eq. 16
         return self._project(covariance(kernel, u, u), Kuh, variance(kernel, batch))
@@ -170,10 +197,10 @@ class _PointsProjector:
         Kuu, Khu = (cache(kernel) for cache in self._at_start)
         return Kuu, Khu.mT
 
-    def _project(self, Kuu: Tensor, Kuh: Tensor, prior_var: Tensor) -> Projection:
+    def _project(self, Kuu: Tensor, Kuh: Tensor, prior_var: Tensor) -> Whitened:
         L, jitter = cholesky(Kuu.to(self._like), "covariance of the inducing points")
         W = torch.linalg.solve_triangular(L, Kuh.to(self._like), upper=False)
-        return Projection(L, W, prior_var.to(self._like), jitter)
+        return Whitened(L, W, prior_var.to(self._like), jitter)
 
 
 def kmeans(features: RowSource, n_points: int, rng: np.random.Generator) -> Tensor:

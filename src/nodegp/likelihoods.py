@@ -37,6 +37,8 @@ class Likelihood(Component):
 
     # Whether adding the same number to all latents leaves p(y | h) as it is.
     shift_invariant: ClassVar[bool] = False
+    # Whether multiplying all latents by the same positive number does.
+    scale_invariant: ClassVar[bool] = False
 
     def n_latents(self, n_classes: int) -> int:
         """How many latent functions the likelihood needs."""
@@ -70,6 +72,7 @@ class RobustMax(Likelihood):
     """
 
     shift_invariant: ClassVar = True
+    scale_invariant: ClassVar = True
     epsilon: float = 1e-3
     quadrature: int = 20
 

@@ -25,12 +25,7 @@ class NotPositiveDefiniteError(ValueError):
 
 def cholesky(matrix: Tensor, what: str = "covariance matrix") -> tuple[Tensor, float]:
     """Lower Cholesky factor of ``matrix`` plus jitter, and the jitter that was added."""
-    diagonal = matrix.detach().diagonal()
-    if not torch.isfinite(matrix.detach()).all():
-        raise NotPositiveDefiniteError(
-            f"the {what} has NaN or infinite entries: the kernel overflowed. Scale the features "
-            "(features='l2' or 'standardise') or lower the kernel's variance or degree."
-        )
+    diagonal = check_finite(matrix, what).detach().diagonal()
     scale = float(diagonal.mean()) if len(diagonal) else 1.0
     eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     for relative in JITTERS[matrix.dtype]:
@@ -38,10 +33,26 @@ def cholesky(matrix: Tensor, what: str = "covariance matrix") -> tuple[Tensor, f
         factor, failed = torch.linalg.cholesky_ex(matrix + jitter * eye)
         if not failed:
             return factor, jitter
-    smallest = float(torch.linalg.eigvalsh(matrix.detach().double())[0])
-    raise NotPositiveDefiniteError(
-        f"the {what} ({len(matrix)} x {len(matrix)}) does not factorise even with jitter "
-        f"{jitter:.1e} (smallest eigenvalue {smallest:.2e}, mean diagonal {scale:.2e}). "
+    raise not_positive_definite(matrix, what, f"even with jitter {jitter:.1e}")
+
+
+def check_finite(matrix: Tensor, what: str = "covariance of the labelled nodes") -> Tensor:
+    """The matrix itself, or an error that says why it cannot be used."""
+    if not torch.isfinite(matrix.detach()).all():
+        raise NotPositiveDefiniteError(
+            f"the {what} has NaN or infinite entries: the kernel overflowed. Scale the features "
+            "(features='l2' or 'standardise') or lower the kernel's variance or degree."
+        )
+    return matrix
+
+
+def not_positive_definite(matrix: Tensor, what: str, tried: str) -> NotPositiveDefiniteError:
+    """The error for a matrix that does not factorise, with the cause."""
+    matrix = matrix.detach().double()
+    smallest = float(torch.linalg.eigvalsh(matrix)[0])
+    return NotPositiveDefiniteError(
+        f"the {what} ({len(matrix)} x {len(matrix)}) does not factorise {tried} "
+        f"(smallest eigenvalue {smallest:.2e}, mean diagonal {matrix.diagonal().mean():.2e}). "
         "Its kernel is not positive definite at these hyper-parameters, or its entries span too "
         "many orders of magnitude: use dtype='float64', scale the features, or fix the "
         "hyper-parameters to smaller values."

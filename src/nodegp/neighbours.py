@@ -31,7 +31,7 @@ def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k
     if sp.issparse(known.features) or sp.issparse(raw):
         features: Any = sp.vstack([sp.csr_array(known.features), sp.csr_array(raw)], format="csr")
     else:
-        features = np.concatenate((known.features, raw))
+        features = np.vstack([np.asarray(known.features), raw])
     return Graph(adjacency, features)
 
 

@@ -49,6 +49,7 @@ _SCALARS = (
     "target_scale_",
 )
 _ARRAYS = ("classes_", "labelled_", "elbo_trace_", "loo_proba_", "loo_mean_", "loo_std_")
+_POSTERIOR = ("chol", "mean", "gain")
 _OPTIONAL_ARRAYS = ("feature_names_in_",)
 
 
@@ -77,8 +78,10 @@ def save(model: Any, path: str | Path, include_graph: bool = False) -> None:
         "inducing": _describe_bags(model.posterior_.inducing, arrays),
     }
     posterior = model.posterior_
-    for name in ("chol", "mean", "root"):
-        arrays.put(f"posterior.{name}", getattr(posterior, name).cpu().numpy())
+    for name in _POSTERIOR:
+        value = getattr(posterior, name)
+        if value is not None:
+            arrays.put(f"posterior.{name}", value.cpu().numpy())
     if (include_graph or model.table_) and model.graph_ is not None:
         graph = model.graph_
         description["graph"] = {
@@ -133,12 +136,13 @@ def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
     device = parameters.get("device")
     if device is None or not torch.cuda.is_available():
         device = "cpu"
-    chol, mean, root = (
-        torch.from_numpy(stored[f"posterior.{name}"]).to(device)
-        for name in ("chol", "mean", "root")
-    )
+    posterior: dict[str, Any] = {"chol": None} | {
+        name: torch.from_numpy(stored[f"posterior.{name}"]).to(device)
+        for name in _POSTERIOR
+        if f"posterior.{name}" in stored
+    }
     inducing = _rebuild_bags(description["inducing"], stored)
-    model.posterior_ = Posterior(model.kernel_, inducing, chol, mean, root)
+    model.posterior_ = Posterior(model.kernel_, inducing, **posterior)
     graph = description.get("graph")
     model.graph_ = (
         None

@@ -1,8 +1,9 @@
 """The posterior of the model and what follows from it, whichever engine found it.
 
-q is Gaussian in the whitened inducing variables v, with ``u = L v`` and ``v ~ N(0, I)`` a
-priori: for latent l, ``q(v_l) = N(mean_l, root_l^T root_l)``. Everything about h at any node
-follows from the node's covariance with u.
+q is Gaussian in the inducing variables, or in their whitened form v with ``u = L v``. Call
+either one w-space: h at a node has covariance ``w = Cov(h, u)``, or ``w = L^-1 Cov(h, u)``,
+with it. Then for latent l the mean of h is ``mean_l . w``, and the labels have lowered its prior
+variance by ``w^T gain_l w``. Everything about h at any node follows from that.
 """
 
 from __future__ import annotations
@@ -40,17 +41,21 @@ class Sites(NamedTuple):
 
 @dataclass(frozen=True)
 class Posterior:
-    """q(v) with the inducing variables and the kernel that it belongs to."""
+    """q with the inducing variables and the kernel that it belongs to."""
 
     kernel: Kernel
     inducing: Bags  # M of them
-    chol: Tensor  # (M, M) lower, Kuu = chol chol^T
+    chol: Tensor | None  # (M, M) lower, Kuu = chol chol^T, if q is in whitened form
     mean: Tensor  # (L, M)
-    root: Tensor  # (L, M, M), Cov[v_l] = root_l^T root_l
+    gain: Tensor  # (L, M, M) symmetric
 
     @property
     def n_latents(self) -> int:
         return self.mean.shape[0]
+
+    @property
+    def n_inducing(self) -> int:
+        return self.mean.shape[1]
 
     @torch.no_grad()
     def marginals(self, bags: Bags) -> Marginals:
@@ -59,30 +64,30 @@ class Posterior:
         prior = self._cast(variance(self.kernel, bags))
         mean = torch.empty(len(bags), self.n_latents, dtype=self.mean.dtype)
         var = torch.empty_like(mean)
-        step = max(_BLOCK // self.root[..., 0].numel(), 1)
+        step = max(_BLOCK // self.mean.numel(), 1)
         for start in range(0, len(bags), step):
             block = slice(start, start + step)
-            W = self._whiten(cross[block])  # (M, block)
-            mean[block] = (self.mean @ W).mT.cpu()
-            spread = (self.root @ W).square_().sum(1)  # (L, block)
-            left = (prior[block] - (W * W).sum(0)).clamp_min(0.0)
-            var[block] = (left + spread).mT.clamp_min(_SMALLEST_VARIANCE).cpu()
+            w = self._project(cross[block])  # (M, block)
+            mean[block] = (self.mean @ w).mT.cpu()
+            gained = ((self.gain @ w) * w).sum(1)  # (L, block)
+            var[block] = (prior[block] - gained).mT.clamp_min(_SMALLEST_VARIANCE).cpu()
         return Marginals(mean, var)
 
     @torch.no_grad()
     def joint(self, bags: Bags) -> tuple[Tensor, Tensor]:
         """Mean (R, L) and covariance (L, R, R) of h over all the bags together."""
-        W = self._whiten(covariance(self.kernel, bags, self.inducing))
-        prior = self._cast(covariance(self.kernel, bags, bags))
-        spread = self.root @ W  # (L, M, R)
-        cov = prior - W.mT @ W + spread.mT @ spread
-        return (self.mean @ W).mT.cpu(), (0.5 * (cov + cov.mT)).cpu()
+        w = self._project(covariance(self.kernel, bags, self.inducing))
+        cov = self._cast(covariance(self.kernel, bags, bags)) - w.mT @ self.gain @ w
+        return (self.mean @ w).mT.cpu(), (0.5 * (cov + cov.mT)).cpu()
 
-    def _whiten(self, cross: Tensor) -> Tensor:
-        return torch.linalg.solve_triangular(self.chol, self._cast(cross).mT, upper=False)
+    def _project(self, cross: Tensor) -> Tensor:
+        w = self._cast(cross).mT
+        if self.chol is None:
+            return w.contiguous()
+        return torch.linalg.solve_triangular(self.chol, w, upper=False)
 
     def _cast(self, values: Tensor) -> Tensor:
-        return values.to(self.chol.device, self.chol.dtype)
+        return values.to(self.mean.device, self.mean.dtype)
 
 
 def sample_joint(mean: Tensor, cov: Tensor, n_samples: int, rng: np.random.Generator) -> Tensor:

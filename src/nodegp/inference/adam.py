@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.inducing import Projection
-from nodegp.inference.base import Engine, Fit, Problem, Report, detached
+from nodegp.inducing import Whitened
+from nodegp.inference.base import Engine, Fit, Problem, Report
 from nodegp.inference.sites import sites_from
 from nodegp.posterior import Marginals, Posterior
 
@@ -85,7 +85,7 @@ class _Run:
         points = problem.projector.points
         self.points = None if points is None else points.clone().requires_grad_()
         with torch.no_grad():
-            start = problem.projector(problem.kernel, self.points)
+            start = problem.projector(problem.kernel, self.points).whitened()
         n_inducing = len(start.W)
         self.mean = start.W.new_zeros(problem.n_latents, n_inducing).requires_grad_()
         eye = torch.eye(n_inducing, dtype=start.W.dtype, device=start.W.device)
@@ -110,7 +110,7 @@ class _Run:
         kernel, likelihood = self.components()
         y, confidence = self.problem.y, self.problem.confidence
         if batch is None:
-            projection = self.problem.projector(kernel, self.points)
+            projection = self.problem.projector(kernel, self.points).whitened()
             scale = 1.0
         else:
             projection = self.problem.projector.some(kernel, self.points, batch)
@@ -132,7 +132,7 @@ class _Run:
             0.5 * (factor.square().sum() + self.mean.square().sum() - self.mean.numel()) - log_det
         )
 
-    def marginals(self, projection: Projection) -> tuple[Marginals, Tensor]:
+    def marginals(self, projection: Whitened) -> tuple[Marginals, Tensor]:
         """q(h) at the labels, and the part of the variance that u carries."""
         W = projection.W
         explained = (self.factor.tril().mT @ W).square().sum(1).mT  # (O, L)
@@ -146,8 +146,10 @@ class _Run:
             plain = {n: math.exp(v) for n, v in zip(self.names, self.theta.tolist(), strict=True)}
             kernel, likelihood = problem.components(plain)
             points = None if self.points is None else self.points.detach().clone()
-            projection = detached(problem.projector(kernel, points))
+            projection = problem.projector(kernel, points).whitened()
             labels, explained = self.marginals(projection)
+            factor = self.factor.tril()
+            eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
         # Adam has no sites. The ones that match the likelihood at its q take their place.
         expectation = likelihood.expectation(problem.y, *labels, problem.confidence)
         return Fit(
@@ -156,12 +158,12 @@ class _Run:
                 problem.projector.bags(points),
                 projection.chol,
                 self.mean.detach().clone(),
-                self.factor.detach().tril().mT.contiguous(),
+                eye - factor @ factor.mT,
             ),
             likelihood=likelihood,
             labels=labels,
             explained=explained,
-            sites=sites_from(expectation, labels),
+            sites=sites_from(expectation, labels, projection.prior_var),
             elbo=elbo,
             elbo_trace=trace,
             n_iter=n_iter,

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from nodegp.component import Component
-from nodegp.inducing import Projection, Projector
+from nodegp.inducing import Projector
 from nodegp.kernels import Kernel
 from nodegp.likelihoods import Likelihood
 from nodegp.posterior import Marginals, Posterior, Sites
@@ -70,12 +70,3 @@ class Engine(Component):
     @abstractmethod
     def fit(self, problem: Problem, report: Report) -> Fit:
         """Maximise the ELBO (Eq. 5); ``report`` takes lines of progress."""
-
-
-def detached(projection: Projection) -> Projection:
-    """The same numbers, outside any gradient."""
-    return projection._replace(
-        chol=projection.chol.detach(),
-        W=projection.W.detach(),
-        prior_var=projection.prior_var.detach(),
-    )

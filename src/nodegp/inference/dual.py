@@ -14,17 +14,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from nodegp.inducing import Projection
-from nodegp.inference.base import Engine, Fit, Problem, Report, detached
+from nodegp.inference.ascent import ascend
+from nodegp.inference.base import Engine, Fit, Problem, Report
 from nodegp.inference.sites import (
     Labels,
     Solution,
     gradients,
+    posterior_arrays,
     solve,
     start_sites,
+    variance_between,
 )
 from nodegp.likelihoods import Likelihood
 from nodegp.posterior import Posterior, Sites
@@ -52,10 +54,10 @@ class Dual(Engine):
         names = list(problem.free_parameters())
         n_iter, settled, advice = 1, True, ""
         if names:
-            n_iter, settled, advice = search.climb(search.theta, None, self.max_iter)
+            n_iter, settled, advice = search.climb(None, self.max_iter)
         if problem.projector.points is not None:
             # That these stop at point_iter is by choice, not a failure to converge.
-            search.climb(search.theta, problem.projector.points, self.point_iter)
+            search.climb(problem.projector.points, self.point_iter)
         return search.finish(n_iter, settled, advice)
 
 
@@ -70,29 +72,22 @@ class _Search:
         self.points: Tensor | None = None
         self.trace: list[float] = []
         self.sites: Sites | None = None
+        self.between = torch.ones(())
         self.best = -math.inf
 
-    def climb(
-        self, theta: np.ndarray, points: Tensor | None, max_iter: int
-    ) -> tuple[int, bool, str]:
+    def climb(self, points: Tensor | None, max_iter: int) -> tuple[int, bool, str]:
         """Quasi-Newton ascent; leaves the best seen in ``theta``, ``points`` and ``sites``."""
-        shape = (0, 0) if points is None else tuple(points.shape)
-        n_theta = len(theta)
-        start = theta if points is None else np.concatenate([theta, points.numpy().ravel()])
+        n_theta = len(self.theta)
+        start = self.theta
+        if points is not None:
+            start = np.concatenate([start, points.numpy().ravel()])
 
         def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
-            z = None if points is None else torch.from_numpy(x[n_theta:].reshape(shape))
-            value, gradient = self.evaluate(x[:n_theta], z)
-            return -value, -gradient
+            z = None if points is None else torch.from_numpy(x[n_theta:].reshape(points.shape))
+            return self.evaluate(np.clip(x[:n_theta], -_LOG_BOUND, _LOG_BOUND), z)
 
-        bounds = [(-_LOG_BOUND, _LOG_BOUND)] * n_theta + [(None, None)] * (len(start) - n_theta)
-        options = {"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-2, "maxls": 10}
-        result: Any = minimize(
-            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-        )
-        settled = result.nit < max_iter
-        advice = "" if settled else f"raise max_iter (now {max_iter})"
-        return max(int(result.nit), 1), settled, advice
+        n_iter, settled = ascend(objective, start, max_iter)
+        return n_iter, settled, "" if settled else f"raise max_iter (now {max_iter})"
 
     def evaluate(self, theta: np.ndarray, points: Tensor | None) -> tuple[float, np.ndarray]:
         """The ELBO with the sites at convergence, and its gradient."""
@@ -102,14 +97,15 @@ class _Search:
         with torch.enable_grad():
             kernel, likelihood = self._components(values)
             projection = self.problem.projector(kernel, z)
-        solution = self._solve(detached(projection), likelihood)
+        solution = self._solve(projection.detached(), likelihood)
         state = solution.state
-        dW, dvar = gradients(detached(projection), state)
+        with torch.no_grad():
+            seeds = list(gradients(projection.detached(), state))
         with torch.enable_grad():
             fit = likelihood.expected_log_prob(
                 self.labels.y, *state.labels, self.labels.confidence
             ).sum()
-            outputs, seeds = [projection.W, projection.prior_var], [dW, dvar]
+            outputs = list(projection.inputs())
             if fit.requires_grad:  # the likelihood has hyper-parameters of its own
                 outputs.append(fit)
                 seeds.append(torch.ones_like(fit))
@@ -123,29 +119,27 @@ class _Search:
                 for g, x in zip(found, inputs, strict=True)
             ]
         )
-        self._keep(solution, theta, points)
+        self._keep(solution, projection.detached(), theta, points)
         return state.elbo, gradient
 
     def finish(self, n_iter: int, settled: bool, advice: str) -> Fit:
         """The posterior at the best hyper-parameters, its sites fully converged."""
         with torch.no_grad():
             kernel, likelihood = self._components(torch.from_numpy(self.theta))
-            projection = detached(self.problem.projector(kernel, self.points))
+            projection = self.problem.projector(kernel, self.points).detached()
             solution = self._solve(projection, likelihood, self.engine.tol)
-            self._keep(solution, self.theta, self.points)
+            self._keep(solution, projection, self.theta, self.points)
         state = solution.state
         if not solution.converged:
             advice = f"raise max_steps of Dual (now {self.engine.max_steps}) or loosen tol"
         plain = {n: float(v) for n, v in zip(self.names, np.exp(self.theta), strict=True)}
         kernel, likelihood = self.problem.components(plain)
-        eye = torch.eye(len(projection.W), dtype=projection.W.dtype, device=projection.W.device)
-        root = torch.linalg.solve_triangular(state.chol_B, eye.expand_as(state.chol_B), upper=False)
         inducing = self.problem.projector.bags(self.points)
         return Fit(
-            posterior=Posterior(kernel, inducing, projection.chol, state.mean, root),
+            posterior=Posterior(kernel, inducing, *posterior_arrays(projection, state)),
             likelihood=likelihood,
             labels=state.labels,
-            explained=state.explained,
+            explained=state.moments.explained.mT,
             sites=state.sites,
             elbo=state.elbo,
             elbo_trace=np.array(self.trace),
@@ -161,10 +155,8 @@ class _Search:
     def _solve(
         self, projection: Projection, likelihood: Likelihood, tol: float | None = None
     ) -> Solution:
-        sites = self.sites or start_sites(
-            projection, likelihood, self.labels, self.problem.n_latents
-        )
         with torch.no_grad():
+            sites = self._warm_sites(projection, likelihood)
             # Loose while searching: the gradient's error is of second order in the residual.
             return solve(
                 projection,
@@ -175,7 +167,22 @@ class _Search:
                 self.engine.max_steps,
             )
 
-    def _keep(self, solution: Solution, theta: np.ndarray, points: Tensor | None) -> None:
+    def _warm_sites(self, projection: Projection, likelihood: Likelihood) -> Sites:
+        """The best sites seen, in units of this prior if the likelihood has none of its own."""
+        if self.sites is None:
+            return start_sites(projection, likelihood, self.labels, self.problem.n_latents)
+        if not likelihood.scale_invariant:
+            return self.sites
+        ratio = self.between / variance_between(projection)
+        return Sites(self.sites.lambda1 * ratio.sqrt(), self.sites.lambda2 * ratio)
+
+    def _keep(
+        self,
+        solution: Solution,
+        projection: Projection,
+        theta: np.ndarray,
+        points: Tensor | None,
+    ) -> None:
         """Remember the best seen: the search may end at, or return from, a worse place."""
         elbo = solution.state.elbo
         if elbo < self.best:
@@ -185,6 +192,7 @@ class _Search:
         elif elbo > self.trace[-1]:
             self.trace.append(elbo)
         self.best, self.sites = elbo, solution.state.sites
+        self.between = variance_between(projection)
         self.theta = np.array(theta)
         self.points = None if points is None else points.detach().clone()
         self.report(f"elbo {elbo:.4f}  " + self._describe())

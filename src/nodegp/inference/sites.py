@@ -1,9 +1,11 @@
 """Natural-gradient variational inference in site form, at fixed hyper-parameters.
 
 Conjugate-computation VI (Khan & Lin 2017; Adam et al. 2021): the posterior is the prior times
-one Gaussian site per label and latent, ``B = I + W diag(lambda2) W^T`` and
-``q(v) = N(B^-1 W lambda1, B^-1)``. A natural-gradient step moves the sites towards the ones
+one Gaussian site per label and latent. A natural-gradient step moves the sites towards the ones
 that match the likelihood's gradients. The ELBO never falls: a step that lowers it is halved.
+
+With ``alpha = lambda1 - lambda2 m`` the posterior mean at the labels is ``m = Khat alpha``, where
+Khat is the labels' covariance as u carries it: K itself, or W^T W for inducing points.
 """
 
 from __future__ import annotations
@@ -13,26 +15,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nodegp.inducing import Projection
+from nodegp.inducing import Exact, Projection, Whitened
 from nodegp.likelihoods import Expectation, Likelihood
+from nodegp.linalg import not_positive_definite
 from nodegp.posterior import Marginals, Sites
 
 _BLOCK = 1 << 23  # entries of the largest array over (latents, inducing variables, labels)
-# A site with negative precision could make B indefinite. Robust-max, which is not
-# log-concave, asks for some; they are held at zero.
-_FLOOR = 0.0
-
-
-class State(NamedTuple):
-    """q for some sites, and the ELBO with what the next step needs."""
-
-    sites: Sites
-    mean: Tensor  # (L, M) E[v]
-    chol_B: Tensor  # (L, M, M)
-    labels: Marginals
-    explained: Tensor  # (O, L) w_n^T Cov[v] w_n
-    expectation: Expectation
-    elbo: float
+# The smallest site precision, relative to the prior's. A negative one, which robust-max asks
+# for now and then (it is not log-concave), could make the posterior improper; and dividing by
+# a precision is the cheapest way to the posterior variances.
+_FLOOR = 1e-6
 
 
 class Labels(NamedTuple):
@@ -42,26 +34,69 @@ class Labels(NamedTuple):
     confidence: Tensor
 
 
-def start_sites(
-    projection: Projection, likelihood: Likelihood, labels: Labels, n_latents: int
-) -> Sites:
-    """Where to begin: near the answer if the likelihood compares latents, else at the prior.
+class Moments(NamedTuple):
+    """q at the labels for some sites, before the likelihood has been looked at."""
 
-    Sites of well-separated classes come out much the same on any data once they are put in
-    units of the prior's variance between nodes; starting there saves half of the steps.
-    """
-    W = projection.W
-    if not likelihood.shift_invariant or n_latents == 1:
-        zeros = W.new_zeros(n_latents, W.shape[1])
-        return Sites(zeros, zeros)
-    variance = (projection.prior_var.mean() - W.mean(1).square().sum()).clamp_min(1e-12)
-    own = (labels.y == torch.arange(n_latents, device=W.device)[:, None]).to(W.dtype)
-    return Sites((5.7 * own - 0.3) / variance.sqrt(), (1.8 * own + 0.4) / variance)
+    alpha: Tensor  # (L, O)
+    mean: Tensor  # (L, O)
+    explained: Tensor  # (L, O) the part of the variance that u carries
+    half_log_det: Tensor  # 0.5 log |I + Khat lambda2|, summed over latents
+    factor: Tensor  # (L, M, M), kept for gradients and the posterior
 
 
-def evaluate(projection: Projection, likelihood: Likelihood, labels: Labels, sites: Sites) -> State:
-    """q and the ELBO at these sites."""
-    W, lambda1, lambda2 = projection.W, sites.lambda1, sites.lambda2
+class State(NamedTuple):
+    """q for some sites, and the ELBO with what the next step needs."""
+
+    sites: Sites
+    moments: Moments
+    labels: Marginals
+    expectation: Expectation
+    elbo: float
+
+
+# --- two forms of the same posterior --------------------------------------------------------
+
+
+def prior_variance(projection: Projection) -> Tensor:
+    return projection.K.diagonal() if isinstance(projection, Exact) else projection.prior_var
+
+
+def prior_times(projection: Projection, alpha: Tensor) -> Tensor:
+    """Khat alpha, for each latent."""
+    if isinstance(projection, Exact):
+        return alpha @ projection.K
+    return (alpha @ projection.W.mT) @ projection.W
+
+
+def posterior_moments(projection: Projection, sites: Sites) -> Moments:
+    """Mean and variance at the labels, from the sites."""
+    if isinstance(projection, Exact):
+        return _exact_moments(projection, sites)
+    return _whitened_moments(projection, sites)
+
+
+def _exact_moments(projection: Exact, sites: Sites) -> Moments:
+    """By ``A = I + S K S`` with S^2 = lambda2: K is neither inverted nor factorised, and the
+    variances are (1 - diag A^-1) / lambda2."""
+    K, (lambda1, lambda2) = projection.K, sites
+    S = lambda2.sqrt()
+    A = (S[:, :, None] * K).mul_(S[:, None, :])
+    A.diagonal(dim1=1, dim2=2).add_(1.0)
+    chol_A, failed = torch.linalg.cholesky_ex(A)
+    if failed.any():
+        raise not_positive_definite(K, "covariance of the labelled nodes", "with its sites")
+    eye = torch.eye(len(K), dtype=K.dtype, device=K.device).expand_as(A)
+    inverse = torch.linalg.solve_triangular(chol_A, eye, upper=False)  # A^-1 = inverse^T inverse
+    explained = (1.0 - (inverse * inverse).sum(1)) / lambda2
+    solved = inverse.mT @ (inverse @ (S * (lambda1 @ K))[:, :, None])
+    alpha = lambda1 - S * solved[:, :, 0]
+    half_log_det = chol_A.diagonal(dim1=1, dim2=2).log().sum()
+    return Moments(alpha, alpha @ K, explained, half_log_det, inverse)
+
+
+def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
+    """By ``B = I + W diag(lambda2) W^T``, q(v) = N(B^-1 W lambda1, B^-1); labels in blocks."""
+    W, (lambda1, lambda2) = projection.W, sites
     n_latents, n_labels = lambda1.shape
     n_inducing = len(W)
     step = max(_BLOCK // (n_latents * n_inducing), 1)
@@ -73,51 +108,129 @@ def evaluate(projection: Projection, likelihood: Likelihood, labels: Labels, sit
         B = torch.baddbmm(B, Wb * lambda2[:, None, block], Wb.mT.expand(n_latents, -1, -1))
     chol_B = torch.linalg.cholesky_ex(B)[0]
 
-    whole = len(blocks) == 1
-    projected = W.new_zeros(n_latents, n_inducing, 1)
+    pulled = (lambda1 @ W.mT)[:, :, None]  # (L, M, 1)
+    mean = torch.cholesky_solve(pulled, chol_B)[:, :, 0] @ W
+    explained = []
     for block in blocks:
-        V = _solve(chol_B, W[:, block])  # (L, M, block)
-        projected = torch.baddbmm(projected, V, lambda1[:, block, None])
-    mean_h, explained = [], []
-    for block in blocks:
-        if not whole:
-            V = _solve(chol_B, W[:, block])
-        mean_h.append((V.mT @ projected)[:, :, 0])
-        explained.append((V * V).sum(1))
-    s = torch.cat(explained, 1)  # (L, O)
-    m = torch.cat(mean_h, 1)
-    alpha = lambda1 - lambda2 * m  # E[v] = W alpha
+        Wb = W[:, block].expand(n_latents, -1, -1)
+        explained.append(torch.linalg.solve_triangular(chol_B, Wb, upper=False).square_().sum(1))
+    half_log_det = chol_B.diagonal(dim1=1, dim2=2).log().sum()
+    alpha = lambda1 - lambda2 * mean
+    return Moments(alpha, mean, torch.cat(explained, 1), half_log_det, chol_B)
+
+
+def posterior_arrays(projection: Projection, state: State) -> tuple[Tensor | None, Tensor, Tensor]:
+    """chol, mean and gain of :class:`nodegp.posterior.Posterior`."""
+    alpha, factor = state.moments.alpha, state.moments.factor
+    if isinstance(projection, Exact):
+        root = factor * state.sites.lambda2.sqrt()[:, None, :]
+        return None, alpha, root.mT @ root  # S A^-1 S
+    eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    return projection.chol, alpha @ projection.W.mT, eye - torch.cholesky_inverse(factor)
+
+
+def gradients(projection: Projection, state: State) -> tuple[Tensor, ...]:
+    """The ELBO's gradients in the projection's inputs, the sites held.
+
+    By hand, so that nothing with a latent dimension is differentiated automatically. They
+    are exact at any sites, not only where these match the likelihood.
+    """
+    if isinstance(projection, Exact):
+        return (_exact_gradient(projection, state),)
+    return _whitened_gradients(projection, state)
+
+
+def _exact_gradient(projection: Exact, state: State) -> Tensor:
+    """In K. With T = (I + K lambda2)^-1: d Var = T dK T^T and d mean = T dK alpha."""
+    lambda2, moments = state.sites.lambda2, state.moments
+    g_mean = state.expectation.mean_gradient.mT
+    g_var = state.expectation.variance_gradient.mT
+    alpha = moments.alpha
+    gradient = torch.zeros_like(projection.K)
+    for c in range(len(alpha)):
+        S = lambda2[c].sqrt()
+        A_inverse = moments.factor[c].mT @ moments.factor[c]
+        T = A_inverse / S[:, None] * S  # S^-1 A^-1 S
+        gradient += T.mT @ ((g_var[c] + 0.5 * lambda2[c])[:, None] * T)
+        gradient -= 0.5 * S[:, None] * A_inverse * S  # from log |A|
+        along = T.mT @ g_mean[c] + lambda2[c] * (T @ moments.mean[c]) - 0.5 * alpha[c]
+        gradient += torch.outer(along, alpha[c])
+    return 0.5 * (gradient + gradient.mT)
+
+
+def _whitened_gradients(projection: Whitened, state: State) -> tuple[Tensor, Tensor]:
+    """In W and the prior variances. With C = B^-1 and mu = E[v], adjoints reach W directly,
+    through mu (t) and through C (R)."""
+    W = projection.W
+    lambda2 = state.sites.lambda2
+    g_mean = state.expectation.mean_gradient.mT  # (L, O)
+    g_var = state.expectation.variance_gradient.mT
+    chol_B = state.moments.factor
+    mu = state.moments.alpha @ W.mT  # (L, M)
+    # Through mu; zero where the sites match the likelihood exactly.
+    t = torch.cholesky_solve((g_mean @ W.mT - mu)[:, :, None], chol_B)[:, :, 0]
+    gradient = mu.mT @ (g_mean - lambda2 * (t @ W)) + t.mT @ state.moments.alpha
+    gradient = gradient - 2.0 * W * g_var.sum(0)
+    for c in range(len(mu)):
+        V = torch.cholesky_solve(W, chol_B[c])  # C W
+        # Through C: R W lambda2 with R = C (W g_var W^T - I/2) C, and log|B|.
+        Q = (W * g_var[c]) @ W.mT  # (M, M)
+        RW = torch.cholesky_solve(Q @ V - 0.5 * V, chol_B[c])
+        gradient += 2.0 * V * g_var[c] - (2.0 * RW + V) * lambda2[c]
+    return gradient, g_var.sum(0)
+
+
+# --- the ELBO and its ascent ----------------------------------------------------------------
+
+
+def evaluate(projection: Projection, likelihood: Likelihood, labels: Labels, sites: Sites) -> State:
+    """q and the ELBO at these sites."""
+    moments = posterior_moments(projection, sites)
     if likelihood.shift_invariant:
         # A shift common to all latents changes no likelihood and costs KL, so the best q has
         # none. Steps taken latent by latent would take hundreds to find that out.
-        alpha = alpha - alpha.mean(0)
-        mean = alpha @ W.mT  # (L, M)
-        m = mean @ W
-        sites = Sites(alpha + lambda2 * m, lambda2)
-    else:
-        mean = alpha @ W.mT
-
-    slack = projection.prior_var - (W * W).sum(0)
-    at_labels = Marginals(m.mT, (slack.clamp_min(0.0) + s).mT.clamp_min(1e-12))
+        alpha = moments.alpha - moments.alpha.mean(0)
+        moments = moments._replace(alpha=alpha, mean=prior_times(projection, alpha))
+        sites = Sites(alpha + sites.lambda2 * moments.mean, sites.lambda2)
+    var = moments.explained
+    if isinstance(projection, Whitened):
+        var = var + (projection.prior_var - projection.W.square().sum(0)).clamp_min(0.0)
+    at_labels = Marginals(moments.mean.mT, var.mT.clamp_min(1e-12))
     expectation = likelihood.expectation(labels.y, *at_labels, labels.confidence)
-    # KL = 0.5 sum (tr B^-1 - M + log|B| + |E[v]|^2), and tr B^-1 - M = -sum lambda2 s.
-    log_det = chol_B.diagonal(dim1=1, dim2=2).log().sum()
-    kl = 0.5 * ((mean * mean).sum() - (lambda2 * s).sum()) + log_det
-    elbo = float(expectation.value.sum() - kl)  # Eq. 5
-    return State(sites, mean, chol_B, at_labels, s.mT, expectation, elbo)
+    # KL = 0.5 (tr(Cov - I) + |E[v]|^2 + log |I + Khat lambda2|), whitened, in terms of sites.
+    traces = (moments.alpha * moments.mean - sites.lambda2 * moments.explained).sum()
+    elbo = float(expectation.value.sum() - 0.5 * traces - moments.half_log_det)  # Eq. 5
+    return State(sites, moments, at_labels, expectation, elbo)
 
 
-def _solve(chol_B: Tensor, W: Tensor) -> Tensor:
-    return torch.linalg.solve_triangular(chol_B, W.expand(len(chol_B), -1, -1), upper=False)
+def variance_between(projection: Projection) -> Tensor:
+    """The prior's mean variance among the labelled nodes, without what they all share."""
+    prior_var = prior_variance(projection)
+    common = prior_times(projection, torch.full_like(prior_var, 1.0 / len(prior_var))[None])
+    return (prior_var.mean() - common.mean()).clamp_min(1e-6 * prior_var.mean() + 1e-12)
 
 
-def matching_sites(state: State) -> Sites:
-    """The sites whose gradients match the likelihood's: where a full step would go."""
-    return sites_from(state.expectation, state.labels)
+def start_sites(
+    projection: Projection, likelihood: Likelihood, labels: Labels, n_latents: int
+) -> Sites:
+    """Where to begin: near the answer if the likelihood compares latents, else at the prior.
+
+    Sites of well-separated classes come out much the same on any data once they are put in
+    units of the prior's variance between nodes; starting there saves half of the steps.
+    """
+    prior_var = prior_variance(projection)
+    if not likelihood.shift_invariant or n_latents == 1:
+        floor = (_FLOOR / prior_var.clamp_min(1e-12)).expand(n_latents, -1)
+        return Sites(torch.zeros_like(floor), floor)
+    variance = variance_between(projection)
+    own = (labels.y == torch.arange(n_latents, device=prior_var.device)[:, None]).to(prior_var)
+    return Sites((5.7 * own - 0.3) / variance.sqrt(), (1.8 * own + 0.4) / variance)
 
 
-def sites_from(expectation: Expectation, labels: Marginals) -> Sites:
-    lambda2 = (-2.0 * expectation.variance_gradient).clamp_min(_FLOOR)
+def sites_from(expectation: Expectation, labels: Marginals, prior_var: Tensor) -> Sites:
+    """The sites whose gradients match the likelihood's: where a whole step would go."""
+    floor = _FLOOR / prior_var.clamp_min(1e-12)[:, None]
+    lambda2 = (-2.0 * expectation.variance_gradient).maximum(floor)
     # The floor enters lambda1 too, or the fixed point would move.
     lambda1 = expectation.mean_gradient + lambda2 * labels.mean
     return Sites(lambda1.mT.contiguous(), lambda2.mT.contiguous())
@@ -147,14 +260,16 @@ def solve(
 ) -> Solution:
     """Steps until the sites stand still: their residual, not the ELBO's change, decides,
     because a halved step fakes a small change."""
+    prior_var = prior_variance(projection)
     state = evaluate(projection, likelihood, labels, sites)
     trace = [state.elbo]
     # Latents are stepped as if independent; their coupling would make whole steps overshoot.
     full_rate = 1.0 if len(sites.lambda1) == 1 else 0.7
-    accelerate = _Anderson()
+    accelerate = _Anderson(_FLOOR / prior_var.clamp_min(1e-12))
     for _ in range(max_steps):
-        target = matching_sites(state)
-        if residual(state.sites, target) < tol:
+        target = sites_from(state.expectation, state.labels, prior_var)
+        distance = residual(state.sites, target)
+        if distance < tol:
             return Solution(state, trace, True)
         proposal = evaluate(
             projection, likelihood, labels, accelerate(state.sites, target, full_rate)
@@ -164,7 +279,7 @@ def solve(
             accelerate.forget()
             if rate < 1e-4:
                 # Nowhere to go that the floating-point ELBO can tell is up.
-                return Solution(state, trace, residual(state.sites, target) < 100 * tol)
+                return Solution(state, trace, distance < 100 * tol)
             moved = (torch.lerp(a, b, rate) for a, b in zip(state.sites, target, strict=True))
             proposal = evaluate(projection, likelihood, labels, Sites(*moved))
             rate *= 0.5
@@ -177,7 +292,8 @@ class _Anderson:
     """Anderson acceleration of a fixed-point iteration: the next point is the mixture of the
     last few whose steps, if steps were linear in the point, would cancel."""
 
-    def __init__(self, memory: int = 6):
+    def __init__(self, floor: Tensor, memory: int = 6):
+        self._floor = floor
         self._memory = memory
         self._points: list[Tensor] = []
         self._steps: list[Tensor] = []
@@ -188,42 +304,18 @@ class _Anderson:
 
     def __call__(self, sites: Sites, target: Sites, rate: float) -> Sites:
         # lambda1 and lambda2 have different units: compare each relative to its step's size.
-        step = torch.stack([b - a for a, b in zip(sites, target, strict=True)])  # (2, L, O)
+        point = torch.stack(list(sites))  # (2, L, O)
+        step = torch.stack(list(target)) - point
         units = step.flatten(1).norm(dim=1).clamp_min(1e-300)[:, None, None]
-        self._points = [*self._points[-self._memory :], torch.stack(list(sites))]
+        self._points = [*self._points[-self._memory :], point]
         self._steps = [*self._steps[-self._memory :], step]
-        moved = self._points[-1] + rate * step
+        moved = point + rate * step
         if len(self._points) > 1:
-            points, steps = torch.stack(self._points), torch.stack(self._steps)
-            d_points, d_steps = points.diff(dim=0), steps.diff(dim=0)
-            A = (d_steps / units).flatten(1)  # (m, 2 L O)
-            gram = A @ A.mT
+            d_points = torch.stack(self._points).diff(dim=0)
+            d_steps = torch.stack(self._steps).diff(dim=0)
+            scaled = (d_steps / units).flatten(1)  # (memory, 2 L O)
+            gram = scaled @ scaled.mT
             gram.diagonal().add_(1e-10 * gram.trace())
-            weights = torch.linalg.solve(gram, A @ (step / units).flatten())
+            weights = torch.linalg.solve(gram, scaled @ (step / units).flatten())
             moved = moved - torch.tensordot(weights, d_points + rate * d_steps, 1)
-        return Sites(moved[0], moved[1].clamp_min(_FLOOR))
-
-
-def gradients(projection: Projection, state: State) -> tuple[Tensor, Tensor]:
-    """The ELBO's gradients in W (M, O) and in the prior variances (O,), the sites held.
-
-    By hand, so that only the one factorisation of Kuu is differentiated automatically and not
-    one per latent. With C = B^-1, mu = E[v] and g the expectation's gradients:
-    adjoints reach W directly, through mu (t) and through C (R).
-    """
-    W = projection.W
-    lambda1, lambda2 = state.sites
-    g_mean = state.expectation.mean_gradient.mT  # (L, O)
-    g_var = state.expectation.variance_gradient.mT
-    mu, mean_h = state.mean, state.labels.mean.mT
-    # Through mu; zero where the sites match the likelihood exactly.
-    t = torch.cholesky_solve((g_mean @ W.mT - mu)[:, :, None], state.chol_B)[:, :, 0]  # (L, M)
-    gradient = mu.mT @ (g_mean - lambda2 * (t @ W)) + t.mT @ (lambda1 - lambda2 * mean_h)
-    gradient = gradient - 2.0 * W * g_var.sum(0)
-    for c in range(len(mu)):
-        V = torch.cholesky_solve(W, state.chol_B[c])  # C W
-        # Through C: R W lambda2 with R = C (W g_var W^T - I/2) C, and log|B|.
-        Q = (W * g_var[c]) @ W.mT  # (M, M)
-        RW = torch.cholesky_solve(Q @ V - 0.5 * V, state.chol_B[c])
-        gradient += 2.0 * V * g_var[c] - (2.0 * RW + V) * lambda2[c]
-    return gradient, g_var.sum(0)
+        return Sites(moved[0], moved[1].maximum(self._floor))
