@@ -20,12 +20,18 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from nodegp.features import Rows, inner_products, inner_products_within
+from nodegp.features import (
+    Rows,
+    inner_products,
+    inner_products_ragged,
+    inner_products_stacked,
+    ragged_pairs,
+)
 from nodegp.filters import Bags
 from nodegp.kernels import Kernel, Tile
 from nodegp.linalg import sparse_matmul
 
-TILE = 1 << 21  # entries of one Gram tile, and of the rows behind it: 16 MiB
+TILE = 1 << 18  # entries of one Gram tile, and of the rows behind it: 2 MiB, a cache's worth
 CACHE = 1 << 24  # entries that a fit keeps between hyper-parameter steps: 128 MiB
 
 Elementwise = Callable[[Tile], list[Tensor]]
@@ -194,40 +200,57 @@ def _combine(coefficients: list[Any] | None, powers: list[Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class _BagTile:
-    """Gram tiles of some bags of one size, or one tile of a bag too large for a whole one."""
+    """Some pairs of rows within bags: kernel values times ``weight``, summed over all axes but
+    the first, are shares of the variances of ``bags``."""
 
-    bags: Tensor  # (B,) which bags
-    tile: Tile  # (B, d, e)
-    left: Tensor  # (B, d) weights
-    right: Tensor  # (B, e)
-    times: float = 1.0  # two for a tile that stands for its mirror image as well
+    bags: Tensor  # (B,) which bag each leading entry belongs to
+    tile: Tile  # (B, ...)
+    weight: Tensor  # (B, ...)
 
 
 def _bag_tiles(bags: Bags) -> Iterator[_BagTile]:
     """Every pair of rows within each bag, in tiles of bounded size."""
     weights = bags.row_weights()
-    sizes = np.diff(weights.indptr)
+    sizes = np.diff(weights.indptr).astype(np.int64)
     side = int(np.sqrt(TILE))
-    # Bags are padded to a few common sizes, so that they can be stacked.
-    padded = _common_sizes(np.minimum(sizes, side))
-    for size in np.unique(padded[sizes <= side]):
-        members = np.flatnonzero((padded == size) & (sizes <= side))
-        if size == 0:
-            continue
-        step = max(TILE // int(size * max(size, bags.rows.width)), 1)
-        for start in range(0, len(members), step):
-            yield _stacked_tile(bags, weights, members[start : start + step], int(size))
+    small = np.flatnonzero((sizes > 0) & (sizes <= side))
+    if bags.rows.is_sparse:
+        load = np.cumsum(np.maximum(sizes[small] ** 2, sizes[small] * bags.rows.width)) // TILE
+        for members in np.split(small, np.flatnonzero(np.diff(load)) + 1):
+            if len(members):
+                yield _ragged_tile(bags, weights, members)
+    else:
+        # Padded to a few common sizes, so that they can be stacked.
+        padded = _common_sizes(sizes[small])
+        for size in np.unique(padded):
+            members = small[padded == size]
+            step = max(TILE // int(size * max(size, bags.rows.width)), 1)
+            for start in range(0, len(members), step):
+                yield _stacked_tile(bags, weights, members[start : start + step], int(size))
     for bag in np.flatnonzero(sizes > side):
         yield from _large_bag_tiles(bags, weights, int(bag), side)
 
 
+def _ragged_tile(bags: Bags, weights: sp.csr_array, members: np.ndarray) -> _BagTile:
+    """All pairs of some bags of sparse rows, in one flat tile."""
+    some = weights[members]
+    sizes = np.diff(some.indptr).astype(np.int64)
+    rows = bags.rows.take(some.indices)
+    left, right = ragged_pairs(sizes)
+    norms = rows.squared_norms()
+    tile = Tile(inner_products_ragged(rows, sizes), norms[left], norms[right])
+    owner = torch.from_numpy(np.repeat(members, sizes**2))
+    return _BagTile(owner, tile, torch.from_numpy(some.data[left] * some.data[right]))
+
+
 def _common_sizes(sizes: np.ndarray) -> np.ndarray:
     """Each size rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ...: at most a third is padding."""
-    steps = np.unique([0, 1, *(b for k in range(40) for b in (2 << k, 3 << k))])
+    steps = np.unique([1, *(b for k in range(40) for b in (2 << k, 3 << k))])
     return steps[np.searchsorted(steps, sizes)]
 
 
 def _stacked_tile(bags: Bags, weights: sp.csr_array, members: np.ndarray, size: int) -> _BagTile:
+    """Bags of dense rows of nearly one size, stacked."""
     starts, stops = weights.indptr[members], weights.indptr[members + 1]
     offset = np.arange(size)
     inside = offset < (stops - starts)[:, None]
@@ -237,35 +260,35 @@ def _stacked_tile(bags: Bags, weights: sp.csr_array, members: np.ndarray, size: 
     used, position = np.unique(weights.indices[entry], return_inverse=True)
     rows = bags.rows.take(used)
     position = position.reshape(entry.shape)
-    inner = inner_products_within(rows, position)
     norms = rows.squared_norms()[torch.from_numpy(position)]
+    inner = inner_products_stacked(rows, position)
     tile = Tile(inner, norms[:, :, None], norms[:, None, :])
-    return _BagTile(torch.from_numpy(members), tile, value, value)
+    return _BagTile(torch.from_numpy(members), tile, value[:, :, None] * value[:, None, :])
 
 
 def _large_bag_tiles(bags: Bags, weights: sp.csr_array, bag: int, side: int) -> Iterator[_BagTile]:
+    """The lower half of a bag's square in tiles; one off the diagonal counts twice."""
     entries = np.arange(weights.indptr[bag], weights.indptr[bag + 1])
     blocks = [entries[start : start + side] for start in range(0, len(entries), side)]
-    where = torch.tensor([bag])
     for i, block in enumerate(blocks):
         left = bags.rows.take(weights.indices[block])
-        left_weights = torch.from_numpy(weights.data[block])[None]
         for j, other in enumerate(blocks[: i + 1]):
             right = left if i == j else bags.rows.take(weights.indices[other])
             tile = _tile(left, right)
-            stacked = Tile(tile.inner[None], tile.left[None], tile.right[None])
-            right_weights = torch.from_numpy(weights.data[other])[None]
-            yield _BagTile(where, stacked, left_weights, right_weights, 1.0 if i == j else 2.0)
+            weight = np.outer(weights.data[block], weights.data[other]) * (1.0 if i == j else 2.0)
+            yield _BagTile(
+                torch.tensor([bag]),
+                Tile(tile.inner[None], tile.left[None], tile.right[None]),
+                torch.from_numpy(weight)[None],
+            )
 
 
 def _within(functions: Elementwise, tiles: Iterator[_BagTile], n_bags: int) -> list[Tensor]:
     """w^T phi(G) w within each bag, for each element-wise function phi."""
 
     def one_tile(part: _BagTile) -> tuple[Tensor, ...]:
-        return tuple(
-            part.times * ((value @ part.right[:, :, None])[:, :, 0] * part.left).sum(1)
-            for value in functions(part.tile)
-        )
+        shares = ((value * part.weight) for value in functions(part.tile))
+        return tuple(share.reshape(len(part.bags), -1).sum(1) for share in shares)
 
     totals: list[Tensor] | None = None
     for part in tiles:
@@ -277,10 +300,9 @@ def _within(functions: Elementwise, tiles: Iterator[_BagTile], n_bags: int) -> l
             totals = [torch.zeros(n_bags, dtype=torch.float64) for _ in values]
         totals = [t.index_add(0, part.bags, v) for t, v in zip(totals, values, strict=True)]
     if totals is None:
-        empty = torch.zeros(0, 1, 1, dtype=torch.float64)
-        return [
-            torch.zeros(n_bags, dtype=torch.float64) for _ in functions(Tile(empty, empty, empty))
-        ]
+        empty = torch.zeros(0, dtype=torch.float64)
+        shape = functions(Tile(empty, empty, empty))
+        return [torch.zeros(n_bags, dtype=torch.float64) for _ in shape]
     return totals
 
 

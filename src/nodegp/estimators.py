@@ -29,6 +29,7 @@ from nodegp.inducing import Inducing, choose
 from nodegp.kernels import RBF, Kernel, Polynomial
 from nodegp.labels import check_confidence, encode, is_labelled
 from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
+from nodegp.linalg import threads_for
 from nodegp.neighbours import joined_graph, table_graph
 from nodegp.posterior import Marginals, leave_one_out, sample_joint
 
@@ -243,8 +244,13 @@ class _GraphGP(BaseEstimator):
         for start, stop in zip(starts, [*starts[1:], len(nodes)], strict=True):
             yield self.posterior_.marginals(self._bags(graph, nodes[start:stop]))
 
+    def _threads(self, nodes: np.ndarray) -> Any:
+        # Twenty nodes cost about what one row and column of a factorisation does.
+        return threads_for(max(self.posterior_.n_inducing, len(nodes) // 20))
+
     def _marginals(self, graph: Graph, nodes: np.ndarray) -> Marginals:
-        parts = list(self._marginal_blocks(graph, nodes))
+        with self._threads(nodes):
+            parts = list(self._marginal_blocks(graph, nodes))
         return Marginals(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def save(self, path: str | Path, include_graph: bool = False) -> None:
@@ -380,17 +386,18 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
         confidence = check_confidence(label_confidence, graph.n_nodes, labelled)
         # Less than an even chance would be evidence for the other classes; it says nothing.
         confidence = np.maximum(confidence, 1.0 / max(n_classes, 2))
-        fit = self._fit_posterior(
-            graph,
-            labelled,
-            targets.astype(np.int64),
-            confidence,
-            self.kernel or _default_kernel(likelihood),
-            likelihood,
-            likelihood.n_latents(n_classes),
-        )
-        without = leave_one_out(fit.labels, fit.explained, fit.sites)
-        plain = self._probabilities(without)
+        with threads_for(len(labelled)):
+            fit = self._fit_posterior(
+                graph,
+                labelled,
+                targets.astype(np.int64),
+                confidence,
+                self.kernel or _default_kernel(likelihood),
+                likelihood,
+                likelihood.n_latents(n_classes),
+            )
+            without = leave_one_out(fit.labels, fit.explained, fit.sites)
+            plain = self._probabilities(without)
         self.temperature_ = fit_temperature(plain, targets) if self.calibrate == "loo" else 1.0
         self.loo_proba_ = tempered(plain, self.temperature_)
         return self
@@ -401,7 +408,8 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
         ``X`` and ``nodes`` as in :meth:`predict_latent`.
         """
         graph, nodes = self._asked(X, nodes)
-        blocks = [self._probabilities(m) for m in self._marginal_blocks(graph, nodes)]
+        with self._threads(nodes):
+            blocks = [self._probabilities(m) for m in self._marginal_blocks(graph, nodes)]
         return tempered(np.concatenate(blocks), self.temperature_)
 
     def predict(self, X: Any = None, nodes: Any = None) -> np.ndarray:
@@ -498,15 +506,17 @@ class GraphGPRegressor(RegressorMixin, _GraphGP):
             self.likelihood, {"gaussian": Gaussian}, Gaussian, Likelihood, "likelihood"
         )
         like = _dtype(self.dtype)
-        fit = self._fit_posterior(
-            graph,
-            labelled,
-            ((targets - self.target_mean_) / self.target_scale_).astype(_numpy_dtype(like)),
-            check_confidence(label_confidence, graph.n_nodes, labelled),
-            self.kernel or RBF(),
-            likelihood,
-            1,
-        )
+        standard = (targets - self.target_mean_) / self.target_scale_
+        with threads_for(len(labelled)):
+            fit = self._fit_posterior(
+                graph,
+                labelled,
+                standard.astype(_numpy_dtype(like)),
+                check_confidence(label_confidence, graph.n_nodes, labelled),
+                self.kernel or RBF(),
+                likelihood,
+                1,
+            )
         without = leave_one_out(fit.labels, fit.explained, fit.sites)
         self.loo_mean_, self.loo_std_ = self._in_units(without)
         return self

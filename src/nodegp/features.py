@@ -19,6 +19,7 @@ from torch import Tensor
 from nodegp.linalg import sparse_matmul
 
 KINDS = ("auto", "tfidf", "l2", "standardise", "raw")
+_DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
 _BLOCK = 1 << 16  # rows at a time where a pass over all nodes is needed
 
 
@@ -81,6 +82,9 @@ class RowSource(Protocol):
     """Anything that hands out preprocessed rows by their number."""
 
     @property
+    def is_sparse(self) -> bool: ...
+
+    @property
     def width(self) -> int: ...
 
     def __len__(self) -> int: ...
@@ -98,6 +102,10 @@ class LazyRows:
 
     def __len__(self) -> int:
         return self.raw.shape[0] if self.index is None else len(self.index)
+
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.raw)
 
     @property
     def width(self) -> int:
@@ -121,7 +129,9 @@ def inner_products(left: Rows, right: Rows) -> Tensor:
     """The Gram tile <x, x'> of two sets of rows, shape (len(left), len(right)), float64."""
     if left.is_sparse and right.is_sparse:
         a, b = _same_width(left.values, right.values)
-        inner = torch.from_numpy((a @ b.T).toarray())
+        # Sparse times dense is the faster product; the dense side must be small, though.
+        small = b.shape[0] * b.shape[1] <= _DENSE
+        inner = torch.from_numpy(a @ _dense_transpose(b) if small else (a @ b.T).toarray())
         if left.centre is not None:
             inner -= torch.from_numpy(b @ left.centre)
         if right.centre is not None:
@@ -139,31 +149,54 @@ def inner_products(left: Rows, right: Rows) -> Tensor:
     return left.values @ right.values.mT
 
 
-def inner_products_within(rows: Rows, groups: np.ndarray) -> Tensor:
-    """Gram tiles of many small groups of rows at once.
-
-    ``groups`` (B, d) holds row numbers; the answer is (B, d, d). Sparse rows are multiplied
-    in one sparse product: giving each group columns of its own makes it block-diagonal.
-    """
+def inner_products_stacked(rows: Rows, groups: np.ndarray) -> Tensor:
+    """Gram tiles of groups of dense rows: ``groups`` (B, d) are row numbers, the answer is
+    (B, d, d)."""
     n_groups, size = groups.shape
-    if not rows.is_sparse:
-        gathered = rows.values[torch.from_numpy(groups.ravel())].view(n_groups, size, -1)
-        return gathered @ gathered.mT
-    stacked = rows.values[groups.ravel()]
-    width = stacked.shape[1]
-    owner = np.repeat(np.arange(n_groups, dtype=np.int64), size)
-    column = stacked.indices + np.repeat(owner * width, np.diff(stacked.indptr))
-    # Only the columns in use: their numbers must stay small for the transpose to be cheap.
-    used, column = np.unique(column, return_inverse=True)
-    apart = sp.csr_array((stacked.data, column, stacked.indptr), shape=(len(owner), len(used)))
-    product = sp.coo_array(apart @ apart.T)
-    inner = np.zeros((n_groups * size, size))
-    inner[product.row, product.col % size] = product.data
-    inner = inner.reshape(n_groups, size, size)
+    gathered = rows.values[torch.from_numpy(groups.ravel())].view(n_groups, size, -1)
+    return gathered @ gathered.mT
+
+
+def inner_products_ragged(rows: Rows, sizes: np.ndarray) -> Tensor:
+    """Gram tiles of consecutive groups of sparse rows, of any sizes, flattened one after the
+    other: group g contributes ``sizes[g]^2`` numbers.
+
+    One sparse product does them all: giving each group columns of its own makes it
+    block-diagonal.
+    """
+    values, width = rows.values, rows.values.shape[1]
+    group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)  # of each row
+    column = values.indices + np.repeat(group * width, np.diff(values.indptr))
+    n_columns = len(sizes) * width
+    if n_columns > 64 * values.nnz:  # number only the columns in use: the transpose needs all
+        used, column = np.unique(column, return_inverse=True)
+        n_columns = len(used)
+    apart = sp.csr_array((values.data, column, values.indptr), shape=(len(group), n_columns))
+    product = apart @ apart.T
+    first_row = np.cumsum(sizes) - sizes
+    first_pair = np.cumsum(sizes**2) - sizes**2
+    row = np.repeat(np.arange(len(group)), np.diff(product.indptr))
+    g = group[row]
+    place = first_pair[g] + (row - first_row[g]) * sizes[g] + product.indices - first_row[g]
+    inner = np.zeros(int((sizes**2).sum()))
+    inner[place] = product.data
     if rows.centre is not None:
-        along = (stacked @ rows.centre).reshape(n_groups, size)
-        inner += rows.centre @ rows.centre - along[:, :, None] - along[:, None, :]
+        along = values @ rows.centre
+        left, right = ragged_pairs(sizes)
+        inner += rows.centre @ rows.centre - along[left] - along[right]
     return torch.from_numpy(inner)
+
+
+def ragged_pairs(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers of both sides of every pair, in the order of :func:`inner_products_ragged`."""
+    group = np.repeat(np.arange(len(sizes)), sizes**2)
+    first_row, first_pair = np.cumsum(sizes) - sizes, np.cumsum(sizes**2) - sizes**2
+    within = np.arange(len(group)) - first_pair[group]
+    return first_row[group] + within // sizes[group], first_row[group] + within % sizes[group]
+
+
+def _dense_transpose(matrix: sp.csr_array) -> np.ndarray:
+    return matrix.toarray(order="F").T
 
 
 def _same_width(a: sp.csr_array, b: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:

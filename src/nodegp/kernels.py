@@ -84,6 +84,11 @@ class Kernel(Component):
         return replace(self, fixed=tuple(n for n in self.positive if n not in names))
 
 
+def _is_one(value: Any) -> bool:
+    """Whether a factor is the number one, and multiplying by it a waste."""
+    return not isinstance(value, Tensor) and value == 1.0
+
+
 def _parts(kernel: Kernel, kind: type) -> tuple[Kernel, ...]:
     return kernel.terms if isinstance(kernel, kind) else (kernel,)  # type: ignore[attr-defined]
 
@@ -131,7 +136,8 @@ class Polynomial(Kernel):
             raise ValueError(f"Polynomial: degree must be a whole number >= 1, got {self.degree}")
 
     def __call__(self, tile: Tile) -> Tensor:
-        base = self.variance * tile.inner + self.offset
+        scaled = tile.inner if _is_one(self.variance) else self.variance * tile.inner
+        base = scaled + self.offset
         # Multiplying out is several times faster than torch.pow.
         return reduce(mul, [base] * self.degree)
 

@@ -4,6 +4,8 @@ differentiate. This is the only home of jitter.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,9 @@ JITTERS = {
     torch.float64: (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4),
     torch.float32: (1e-5, 1e-4, 1e-3),
 }
+
+
+_ONE_THREAD = 256
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -57,6 +62,24 @@ def not_positive_definite(matrix: Tensor, what: str, tried: str) -> NotPositiveD
         "many orders of magnitude: use dtype='float64', scale the features, or fix the "
         "hyper-parameters to smaller values."
     )
+
+
+@contextmanager
+def threads_for(size: int) -> Iterator[None]:
+    """One torch thread for the block if matrices of this size are all it factorises.
+
+    Small factorisations gain nothing from a second thread, and on a machine that is busy with
+    something else they lose a factor of five or more to threads waiting for one another.
+    """
+    threads = torch.get_num_threads()
+    if size > _ONE_THREAD or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def sparse_matmul(matrix: sp.csr_array, dense: Tensor) -> Tensor:

@@ -40,12 +40,13 @@ class Dual(Engine):
     """Conjugate-computation VI inside a quasi-Newton search over hyper-parameters.
 
     ``max_iter`` quasi-Newton iterations for the hyper-parameters, ``max_steps`` site steps at
-    each. ``tol`` is the sites' relative residual at the end. Free inducing points are moved
+    each. ``tol`` is the sites' relative residual there; the ELBO's
+    error is of its square. Free inducing points are moved
     for at most ``point_iter`` iterations after the hyper-parameters have settled.
     """
 
     max_iter: int = 100
-    tol: float = 1e-4
+    tol: float = 1e-3
     max_steps: int = 200
     point_iter: int = 20
 
@@ -71,12 +72,10 @@ class _Search:
         self.theta = np.log([*problem.free_parameters().values()])
         self.points: Tensor | None = None
         self.trace: list[float] = []
-        self.sites: Sites | None = None
-        self.between = torch.ones(())
-        self.best = -math.inf
+        self.best: tuple[Solution, Projection] | None = None
 
     def climb(self, points: Tensor | None, max_iter: int) -> tuple[int, bool, str]:
-        """Quasi-Newton ascent; leaves the best seen in ``theta``, ``points`` and ``sites``."""
+        """Quasi-Newton ascent; leaves the best seen in ``theta``, ``points`` and ``best``."""
         n_theta = len(self.theta)
         start = self.theta
         if points is not None:
@@ -123,12 +122,13 @@ class _Search:
         return state.elbo, gradient
 
     def finish(self, n_iter: int, settled: bool, advice: str) -> Fit:
-        """The posterior at the best hyper-parameters, its sites fully converged."""
-        with torch.no_grad():
+        """The posterior at the best hyper-parameters seen."""
+        if self.best is None:  # nothing was free to be learnt
             kernel, likelihood = self._components(torch.from_numpy(self.theta))
-            projection = self.problem.projector(kernel, self.points).detached()
-            solution = self._solve(projection, likelihood, self.engine.tol)
-            self._keep(solution, projection, self.theta, self.points)
+            projection = self.problem.projector(kernel, None).detached()
+            self._keep(self._solve(projection, likelihood), projection, self.theta, None)
+        assert self.best is not None
+        solution, projection = self.best
         state = solution.state
         if not solution.converged:
             advice = f"raise max_steps of Dual (now {self.engine.max_steps}) or loosen tol"
@@ -152,29 +152,23 @@ class _Search:
     def _components(self, theta: Tensor) -> tuple[Any, Likelihood]:
         return self.problem.components(dict(zip(self.names, theta.exp(), strict=True)))
 
-    def _solve(
-        self, projection: Projection, likelihood: Likelihood, tol: float | None = None
-    ) -> Solution:
+    def _solve(self, projection: Projection, likelihood: Likelihood) -> Solution:
         with torch.no_grad():
             sites = self._warm_sites(projection, likelihood)
-            # Loose while searching: the gradient's error is of second order in the residual.
             return solve(
-                projection,
-                likelihood,
-                self.labels,
-                sites,
-                tol or max(self.engine.tol, 1e-3),
-                self.engine.max_steps,
+                projection, likelihood, self.labels, sites, self.engine.tol, self.engine.max_steps
             )
 
     def _warm_sites(self, projection: Projection, likelihood: Likelihood) -> Sites:
         """The best sites seen, in units of this prior if the likelihood has none of its own."""
-        if self.sites is None:
+        if self.best is None:
             return start_sites(projection, likelihood, self.labels, self.problem.n_latents)
+        solution, then = self.best
+        sites = solution.state.sites
         if not likelihood.scale_invariant:
-            return self.sites
-        ratio = self.between / variance_between(projection)
-        return Sites(self.sites.lambda1 * ratio.sqrt(), self.sites.lambda2 * ratio)
+            return sites
+        ratio = variance_between(then) / variance_between(projection)
+        return Sites(sites.lambda1 * ratio.sqrt(), sites.lambda2 * ratio)
 
     def _keep(
         self,
@@ -185,14 +179,10 @@ class _Search:
     ) -> None:
         """Remember the best seen: the search may end at, or return from, a worse place."""
         elbo = solution.state.elbo
-        if elbo < self.best:
+        if self.best is not None and elbo < self.best[0].state.elbo:
             return
-        if not self.trace:
-            self.trace += solution.trace
-        elif elbo > self.trace[-1]:
-            self.trace.append(elbo)
-        self.best, self.sites = elbo, solution.state.sites
-        self.between = variance_between(projection)
+        self.trace += solution.trace if self.best is None else [elbo]
+        self.best = solution, projection
         self.theta = np.array(theta)
         self.points = None if points is None else points.detach().clone()
         self.report(f"elbo {elbo:.4f}  " + self._describe())
