@@ -128,22 +128,24 @@ def _filtered(functions: Elementwise, a: Bags, b: Bags) -> list[Tensor]:
         tile = _tile(right, left)
         return tuple(_mix(b.weights, value).mT for value in functions(tile))
 
-    # Gradients through many blocks would keep every tile alive: recompute them instead.
-    recompute = torch.is_grad_enabled() and len(blocks) > 1
-    parts = []
-    for block in blocks:
-        left = _rows(a) if len(blocks) == 1 else a.rows.take(block)
-        if recompute:
-            parts.append(checkpoint(one_block, left, use_reentrant=False))
-        else:
-            parts.append(one_block(left))
-    if not parts:
+    if not blocks:
         empty = torch.zeros(len(a), len(b), dtype=torch.float64)
         return [empty for _ in functions(Tile(empty, empty, empty))]
-    stacked = (
-        torch.cat(values) if len(parts) > 1 else values[0] for values in zip(*parts, strict=True)
-    )
-    return [_mix(a.weights, values) for values in stacked]
+    if len(blocks) == 1:
+        values = list(one_block(_rows(a)))
+    elif torch.is_grad_enabled():
+        # Gradients through many blocks would keep every tile alive: recompute them instead.
+        parts = [checkpoint(one_block, a.rows.take(block), use_reentrant=False) for block in blocks]
+        values = [torch.cat(column) for column in zip(*parts, strict=True)]
+    else:
+        values = []
+        for block in blocks:
+            part = one_block(a.rows.take(block))
+            if not values:
+                values = [p.new_empty(len(a.rows), p.shape[1]) for p in part]
+            for whole, some in zip(values, part, strict=True):
+                whole[block[0] : block[-1] + 1] = some
+    return [_mix(a.weights, value) for value in values]
 
 
 def _tile(left: Rows, right: Rows) -> Tile:

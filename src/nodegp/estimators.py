@@ -292,10 +292,12 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
     n_inducing : int, optional
         How many points.
     engine : "dual" (default), "adam" (the paper's), or an Engine
-    calibrate : "loo" or None
-        "loo" fits a temperature on leave-one-out predictions.
+    calibrate : "auto", "loo" or None
+        "loo" fits a temperature on leave-one-out predictions; "auto" does, unless preset is
+        "paper". It never changes which class is likeliest.
     preset : None or "paper"
-        "paper" sets the paper's model (not the engine) for whatever is not given.
+        "paper" is the paper's model for whatever is not given: cubic kernel with the offset
+        learnt, neighbourhood mean, robust-max, no calibration. The engine is its own choice.
     unlabelled : default -1
         The value in y that means no label; None and NaN mean it too.
     n_neighbors : int
@@ -328,7 +330,7 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
         inducing: Inducing | str = "auto",
         n_inducing: int | None = None,
         engine: inference.Engine | str = "dual",
-        calibrate: str | None = None,
+        calibrate: str | None = "auto",
         preset: str | None = None,
         unlabelled: Any = -1,
         n_neighbors: int = 10,
@@ -374,8 +376,8 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
         classes : sequence, optional
             All classes there are, if some have no label yet.
         """
-        if self.calibrate not in (None, "loo"):
-            raise ValueError(f"calibrate must be 'loo' or None, got {self.calibrate!r}")
+        if self.calibrate not in (None, "loo", "auto"):
+            raise ValueError(f"calibrate must be 'auto', 'loo' or None, got {self.calibrate!r}")
         if self.preset not in (None, "paper"):
             raise ValueError(f"preset must be 'paper' or None, got {self.preset!r}")
         graph, y, labelled = self._start(X, y)
@@ -398,7 +400,9 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
             )
             without = leave_one_out(fit.labels, fit.explained, fit.sites)
             plain = self._probabilities(without)
-        self.temperature_ = fit_temperature(plain, targets) if self.calibrate == "loo" else 1.0
+        automatic = self.calibrate == "auto" and self.preset is None
+        calibrated = self.calibrate == "loo" or automatic
+        self.temperature_ = fit_temperature(plain, targets) if calibrated else 1.0
         self.loo_proba_ = tempered(plain, self.temperature_)
         return self
 

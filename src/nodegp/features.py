@@ -71,11 +71,13 @@ class Rows:
             return Rows(mixed, self.centre)
         return Rows(torch.from_numpy(mixed.toarray() - np.outer(totals, self.centre)))
 
-    def dense(self) -> Tensor:
+    def uncentred(self) -> Any:
+        """The values in a form that scikit-learn takes: it wants 32-bit indices."""
         if not self.is_sparse:
-            return self.values
-        values = self.values.toarray()
-        return torch.from_numpy(values if self.centre is None else values - self.centre)
+            return self.values.numpy()
+        v = self.values
+        parts = (v.data, v.indices.astype(np.int32), v.indptr.astype(np.int32))
+        return sp.csr_array(parts, shape=v.shape)
 
 
 class RowSource(Protocol):

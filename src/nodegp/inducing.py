@@ -212,13 +212,12 @@ def kmeans(features: RowSource, n_points: int, rng: np.random.Generator) -> Tens
     if len(index) > _KMEANS_ROWS:
         index = np.sort(rng.choice(index, max(_KMEANS_ROWS, 10 * n_points), replace=False))
     rows = features.take(index)
-    values = rows.values if rows.is_sparse else rows.values.numpy()
     n_points = min(n_points, len(index))
     seed = int(rng.integers(2**31 - 1))
     kind = KMeans if len(index) * n_points <= 2_000_000 else MiniBatchKMeans
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows: see below
-        centres = kind(n_points, n_init=1, random_state=seed).fit(values).cluster_centers_
+        centres = kind(n_points, n_init=1, random_state=seed).fit(rows.uncentred()).cluster_centers_
     if rows.centre is not None:
         centres = centres - rows.centre
     return torch.from_numpy(np.unique(centres, axis=0))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nodegp.features import LazyRows, Rows
+from nodegp.features import LazyRows
 from nodegp.graph import Graph
 
 
@@ -16,8 +16,7 @@ def table_graph(raw: Any, rows: LazyRows, n_neighbors: int) -> Graph:
     k = min(n_neighbors, len(rows) - 1)
     if k < 1:
         return Graph(sp.csr_array((len(rows), len(rows))), raw)
-    values = _coordinates(rows.take(np.arange(len(rows))))
-    links = _searcher(k).fit(values).kneighbors_graph()
+    links = _searcher(k).fit(_coordinates(rows)).kneighbors_graph()
     return Graph(links, raw)
 
 
@@ -25,8 +24,8 @@ def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k
     """The known rows followed by new ones, each new one linked to its nearest known rows only:
     so an answer does not depend on which other rows are asked about."""
     n_known, n_new = known.n_nodes, len(rows)
-    searcher = _searcher(min(k, n_known)).fit(_coordinates(known_rows.take(np.arange(n_known))))
-    links = searcher.kneighbors_graph(_coordinates(rows.take(np.arange(n_new))))
+    searcher = _searcher(min(k, n_known)).fit(_coordinates(known_rows))
+    links = searcher.kneighbors_graph(_coordinates(rows))
     adjacency = sp.block_array([[known.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
     if sp.issparse(known.features) or sp.issparse(raw):
         features: Any = sp.vstack([sp.csr_array(known.features), sp.csr_array(raw)], format="csr")
@@ -39,9 +38,9 @@ def _empty(n: int) -> sp.csr_array:
     return sp.csr_array((n, n))
 
 
-def _coordinates(rows: Rows) -> Any:
-    """The rows without their centre, which changes no distance."""
-    return rows.values if rows.is_sparse else rows.values.numpy()
+def _coordinates(rows: LazyRows) -> Any:
+    """All rows without their centre, which changes no distance."""
+    return rows.take(np.arange(len(rows))).uncentred()
 
 
 def _searcher(k: int) -> Any:

@@ -18,6 +18,7 @@ from torch import Tensor
 from nodegp.covariance import covariance, variance
 from nodegp.filters import Bags
 from nodegp.kernels import Kernel
+from nodegp.linalg import sparse_matmul
 
 _BLOCK = 1 << 22  # entries of the largest array over (latents, inducing variables, nodes)
 # A variance can round to zero, or below it, where the prior's own is zero (a node and
@@ -60,14 +61,20 @@ class Posterior:
     @torch.no_grad()
     def marginals(self, bags: Bags) -> Marginals:
         """q(h) at each bag."""
-        cross = covariance(self.kernel, bags, self.inducing)  # (R, M)
+        # With every row of the bags first, then mixed block by block: the rows' covariances are
+        # the one large array here, and a second of that size would double the memory.
+        by_row = covariance(self.kernel, Bags(None, bags.rows), self.inducing)  # (T, M)
         prior = self._cast(variance(self.kernel, bags))
         mean = torch.empty(len(bags), self.n_latents, dtype=self.mean.dtype)
         var = torch.empty_like(mean)
         step = max(_BLOCK // self.mean.numel(), 1)
         for start in range(0, len(bags), step):
             block = slice(start, start + step)
-            w = self._project(cross[block])  # (M, block)
+            if bags.weights is None:
+                cross = by_row[block]
+            else:
+                cross = sparse_matmul(bags.weights[block], by_row)
+            w = self._project(cross)  # (M, block)
             mean[block] = (self.mean @ w).mT.cpu()
             gained = ((self.gain @ w) * w).sum(1)  # (L, block)
             var[block] = (prior[block] - gained).mT.clamp_min(_SMALLEST_VARIANCE).cpu()

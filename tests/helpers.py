@@ -1,0 +1,106 @@
+"""Small problems and naive counterparts that several test modules share."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from nodegp.features import LazyRows, Preprocessor
+from nodegp.filters import Bags, NeighbourMean
+from nodegp.graph import Graph
+from nodegp.inducing import Labelled
+from nodegp.inference import Problem
+from nodegp.kernels import RBF
+from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
+
+FIXED_RBF = RBF(1.5, 1.2).learn()
+
+# One of each, none with a hyper-parameter left to learn.
+FIXED_LIKELIHOODS: dict[str, Likelihood] = {
+    "gaussian": Gaussian(0.2, fixed=("noise",)),
+    "bernoulli": Bernoulli(),
+    "softmax": Softmax(64),
+    "robustmax": RobustMax(),
+}
+
+
+def random_graph(n_nodes: int = 24, n_features: int = 3, seed: int = 0, p: float = 0.12) -> Graph:
+    """A graph with Gaussian features; some of its nodes are usually isolated."""
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((n_nodes, n_nodes)) < p, 1)
+    return Graph((upper + upper.T).astype(float), rng.normal(size=(n_nodes, n_features)))
+
+
+def neighbourhood_mean(graph: Graph) -> np.ndarray:
+    """Eq. 10 written out: P = (I + D)^-1 (I + A)."""
+    with_self = graph.adjacency.toarray() + np.eye(graph.n_nodes)
+    return with_self / with_self.sum(axis=1, keepdims=True)
+
+
+def rbf(a: np.ndarray, b: np.ndarray, variance: float, lengthscale: float) -> np.ndarray:
+    squared = ((a[:, None] - b[None]) ** 2).sum(-1)
+    return variance * np.exp(-0.5 * squared / lengthscale**2)
+
+
+def smooth_scores(graph: Graph, n_classes: int, seed: int = 0) -> np.ndarray:
+    """Linear functions of the neighbourhood's mean features, one column per class."""
+    rng = np.random.default_rng(seed + 1000)
+    directions = rng.normal(size=(graph.n_features, n_classes))
+    return neighbourhood_mean(graph) @ graph.features @ directions
+
+
+def smooth_classes(graph: Graph, n_classes: int = 3, seed: int = 0) -> np.ndarray:
+    """A class for every node, with enough noise that they overlap."""
+    scores = smooth_scores(graph, n_classes, seed)
+    noise = np.random.default_rng(seed + 2000).normal(size=scores.shape)
+    return (scores + 0.4 * scores.std() * noise).argmax(axis=1)
+
+
+def hide(y: np.ndarray, shown: np.ndarray, unlabelled: object = -1) -> np.ndarray:
+    """The labels at the nodes shown, and nothing elsewhere."""
+    hidden = np.full(len(y), unlabelled, dtype=y.dtype)
+    hidden[shown] = y[shown]
+    return hidden
+
+
+def raw_rows(graph: Graph) -> LazyRows:
+    return Preprocessor.fit(graph.features, "raw").rows_of(graph.features, graph.n_nodes)
+
+
+def node_bags(graph: Graph, nodes: np.ndarray) -> Bags:
+    return NeighbourMean().bags(graph, raw_rows(graph), nodes)
+
+
+def toy_problem(
+    likelihood: Likelihood,
+    inducing=None,
+    kernel=FIXED_RBF,
+    *,
+    graph: Graph | None = None,
+    n_labels: int = 12,
+    nodes: np.ndarray | None = None,
+    confidence: float = 1.0,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+) -> Problem:
+    """The problem that an engine is given, without an estimator around it."""
+    graph = random_graph(seed=seed) if graph is None else graph
+    rng = np.random.default_rng(seed)
+    if nodes is None:
+        nodes = np.sort(rng.choice(graph.n_nodes, n_labels, replace=False))
+    like = torch.zeros((), dtype=dtype)
+    if isinstance(likelihood, Gaussian):
+        n_latents, y = 1, torch.from_numpy(smooth_scores(graph, 1, seed)[nodes, 0]).to(dtype)
+    else:
+        n_classes = 2 if isinstance(likelihood, Bernoulli) else 3
+        n_latents = likelihood.n_latents(n_classes)
+        y = torch.from_numpy(smooth_classes(graph, n_classes, seed)[nodes])
+    rows, bags = raw_rows(graph), node_bags(graph, nodes)
+    inducing = Labelled() if inducing is None else inducing
+    projector = inducing.prepare(kernel, bags, rows, like, np.random.default_rng(seed))
+    sure = torch.full((len(nodes),), confidence, dtype=dtype)
+    return Problem(kernel, likelihood, projector, y, sure, n_latents, rng)
+
+
+def quiet(_: str) -> None:
+    """A report that nobody reads."""

@@ -1,0 +1,461 @@
+"""Preprocessing with a fitted state; sparse equals dense and is never made dense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfTransformer
+
+import reference
+from conftest import dense
+from nodegp import features
+from nodegp.features import (
+    LazyRows,
+    Preprocessor,
+    Rows,
+    inner_products,
+    inner_products_ragged,
+    inner_products_stacked,
+    ragged_pairs,
+)
+
+KINDS = ["raw", "l2", "tfidf", "standardise"]
+
+
+def counts(n=9, d=6, seed=0):
+    """Sparse counts with a zero row, a column of zeros and a column that is always there."""
+    generator = np.random.default_rng(seed)
+    X = generator.poisson(0.6, (n, d)).astype(float)
+    X[2] = 0.0
+    X[:, 1] = 0.0
+    X[:, 4] = 1.0
+    X[2, 4] = 0.0
+    return X
+
+
+def reals(n=9, d=4, seed=0):
+    X = np.random.default_rng(seed).normal(3.0, 2.0, (n, d))
+    X[:, 2] = 0.1  # constant, and not a round number in binary
+    return X
+
+
+def transformed(fitted, raw):
+    return dense(fitted.transform(raw, np.arange(raw.shape[0])))
+
+
+@pytest.fixture
+def never_dense(monkeypatch):
+    """Call with a width: from then on no sparse matrix so wide can be made dense."""
+
+    def forbid(width):
+        monkeypatch.setattr(features, "_DENSE", 0)  # not even a small one in passing
+        for kind in (sp.csr_array, sp.csc_array, sp.coo_array):
+            for name in ("toarray", "todense"):
+                original = getattr(kind, name)
+
+                def guarded(self, *args, _original=original, **kwargs):
+                    assert width not in self.shape, f"{self.shape} was made dense"
+                    return _original(self, *args, **kwargs)
+
+                monkeypatch.setattr(kind, name, guarded)
+
+    return forbid
+
+
+# --- each kind ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_tfidf_is_the_loop_and_scikit_learn(make):
+    X = counts()
+    result = transformed(Preprocessor.fit(make(X), "tfidf"), make(X))
+    np.testing.assert_allclose(result, reference.tfidf(X), atol=1e-14)
+    theirs = TfidfTransformer(smooth_idf=True).fit_transform(sp.csr_matrix(X)).toarray()
+    np.testing.assert_allclose(result, theirs, atol=1e-14)
+
+
+def test_stored_zeros_are_no_words():
+    X = sp.csr_array(counts())
+    stored = X.copy()
+    stored.data[:3] = 0.0
+    np.testing.assert_allclose(
+        transformed(Preprocessor.fit(stored, "tfidf"), stored),
+        reference.tfidf(stored.toarray()),
+        atol=1e-14,
+    )
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_l2_rows_have_length_one(make):
+    X = counts()
+    result = transformed(Preprocessor.fit(make(X), "l2"), make(X))
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    np.testing.assert_allclose(result, np.where(lengths > 0, X / np.maximum(lengths, 1e-9), 0.0))
+    assert not result[2].any(), "a zero row stays zero"
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_standardised_columns(make):
+    """Mean zero and variance 1 / D; a column that never varies becomes zero."""
+    X = reals()
+    result = transformed(Preprocessor.fit(make(X), "standardise"), make(X))
+    varies = [0, 1, 3]
+    np.testing.assert_allclose(result.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(result[:, varies].var(axis=0), 0.25, rtol=1e-12)
+    np.testing.assert_array_equal(result[:, 2], np.zeros(9))
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_constant_column_in_single_precision(make):
+    """Rounding in single precision must not pass for variation and be blown up."""
+    X = np.full((50, 2), 0.1, dtype=np.float32)
+    X[:, 1] = np.arange(50)
+    fitted = Preprocessor.fit(make(X), "standardise")
+    assert fitted.scale[0] == 0.0
+    np.testing.assert_array_equal(transformed(fitted, make(X))[:, 0], np.zeros(50))
+
+
+@pytest.mark.parametrize("mean", [0.0, 100.0, 1e6])
+def test_standardise_far_from_zero(mean):
+    """A year or an id as a feature: sparse storage must give what dense storage gives."""
+    X = np.random.default_rng(0).normal(mean, 0.5, (40, 2))
+    whole = Preprocessor.fit(X, "standardise")
+    sparse = Preprocessor.fit(sp.csr_array(X), "standardise")
+    np.testing.assert_allclose(whole.scale, 1.0 / (X.std(axis=0) * np.sqrt(2)), rtol=1e-9)
+    np.testing.assert_allclose(sparse.scale, whole.scale, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_raw_and_others_with_centring(kind):
+    X = counts()
+    plain = transformed(Preprocessor.fit(X, kind), X)
+    centred = transformed(Preprocessor.fit(X, kind, center=True), X)
+    np.testing.assert_allclose(centred, plain - plain.mean(axis=0), atol=1e-14)
+    if kind == "raw":
+        np.testing.assert_array_equal(plain, X)
+
+
+# --- sparse and dense -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_equals_dense(kind, center, dtype):
+    X = (counts(30, 8) * np.random.default_rng(1).uniform(0.5, 2.0, (30, 8))).astype(dtype)
+    sparse = Preprocessor.fit(sp.csr_array(X), kind, center)
+    from_array = Preprocessor.fit(X, kind, center)
+    rows = sparse.transform(sp.csr_array(X), np.arange(30))
+    assert rows.is_sparse
+    expected = transformed(from_array, X)
+    np.testing.assert_allclose(dense(rows), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        rows.squared_norms().numpy(), (expected**2).sum(axis=1), rtol=0, atol=1e-12
+    )
+    assert rows.squared_norms().dtype == torch.float64
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sparse_is_never_made_dense(kind, center, never_dense):
+    width = 50_021
+    generator = np.random.default_rng(0)
+    X = sp.random_array((300, width), density=1e-3, rng=generator, format="csr")
+    never_dense(width)
+    fitted = Preprocessor.fit(X, kind, center)
+    rows = fitted.rows_of(X, 300).take(np.arange(0, 300, 3))
+    assert isinstance(rows.values, sp.csr_array)
+    assert rows.values.nnz <= X.nnz
+    averaged = rows.combined(sp.csr_array(np.full((5, 100), 0.01)))
+    assert averaged.is_sparse
+    assert inner_products(rows, averaged).shape == (100, 5)
+    assert inner_products_ragged(rows, np.array([40, 60])).shape == (40**2 + 60**2,)
+    assert rows.squared_norms().shape == (100,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_raw_features_are_not_changed(kind, make):
+    X = make(counts())
+    before = X.copy()
+    transformed(Preprocessor.fit(X, kind, center=True), X)
+    if sp.issparse(X):
+        np.testing.assert_array_equal(X.data, before.data)
+        np.testing.assert_array_equal(X.indices, before.indices)
+    else:
+        np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_of_rows_give_the_same_fit(kind, make, monkeypatch):
+    X = make(counts(20))
+    whole = Preprocessor.fit(X, kind, center=True)
+    monkeypatch.setattr(features, "_BLOCK", 3)
+    blocks = Preprocessor.fit(X, kind, center=True)
+    np.testing.assert_allclose(blocks.centre, whole.centre, atol=1e-14)
+    if whole.scale is not None:
+        np.testing.assert_allclose(blocks.scale, whole.scale, rtol=1e-12)
+
+
+# --- auto -----------------------------------------------------------------------------------
+
+
+def mostly_zero(values):
+    X = np.zeros((20, 10))
+    X[np.arange(20), np.arange(20) % 10] = values
+    return X
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize(
+    ("X", "kind"),
+    [
+        (mostly_zero(1.0), "tfidf"),  # binary
+        (mostly_zero(np.arange(20) + 1.0), "tfidf"),  # counts
+        (mostly_zero(0.37), "l2"),  # weights already
+        (mostly_zero(np.where(np.arange(20) % 2, 1.0, -1.0)), "standardise"),  # signs
+        (np.random.default_rng(0).normal(size=(20, 10)), "standardise"),
+        (np.ones((20, 10)), "standardise"),  # counts, but in every cell
+        (np.zeros((20, 10)), "tfidf"),  # nothing at all: anything but an error
+    ],
+)
+def test_auto(make, X, kind):
+    fitted = Preprocessor.fit(make(X), "auto")
+    assert fitted.kind == kind
+    asked = Preprocessor.fit(make(X), kind)
+    np.testing.assert_array_equal(transformed(fitted, make(X)), transformed(asked, make(X)))
+    assert np.isfinite(transformed(fitted, make(X))).all()
+
+
+def test_stored_zeros_do_not_count_as_filled():
+    X = sp.csr_array(np.ones((20, 10)))
+    X.data[20:] = 0.0
+    assert Preprocessor.fit(X, "auto").kind == "tfidf"
+
+
+def test_unknown_kind():
+    with pytest.raises(ValueError, match=r"one of \['auto', .*got 'pca'"):
+        Preprocessor.fit(counts(), "pca")
+
+
+# --- fitted state ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_new_rows_get_the_fitted_state(kind, center, make):
+    """A row's features do not depend on which other rows come with it."""
+    old, new = counts(seed=0), counts(5, seed=1)
+    fitted = Preprocessor.fit(make(old), kind, center)
+    both = np.vstack([old, new])
+    together = dense(fitted.rows_of(make(both), len(both)).take(np.arange(len(both))))
+    np.testing.assert_allclose(together[: len(old)], transformed(fitted, make(old)))
+    for n in range(len(new)):
+        alone = dense(fitted.rows_of(make(new), len(new)).take(np.array([n])))
+        np.testing.assert_allclose(together[len(old) + n], alone[0], atol=1e-15)
+    if kind in ("tfidf", "standardise"):
+        refitted = transformed(Preprocessor.fit(make(new), kind, center), make(new))
+        assert not np.allclose(refitted, together[len(old) :])
+
+
+@pytest.mark.parametrize("raw", [counts(d=7), sp.csr_array(counts(d=7))])
+def test_wrong_width(raw):
+    fitted = Preprocessor.fit(counts(d=6), "l2")
+    with pytest.raises(ValueError, match="this graph has 7 features; the model was fitted with 6"):
+        fitted.rows_of(raw, 9)
+
+
+def test_features_where_there_were_none_and_none_where_there_were():
+    with pytest.raises(ValueError, match="fitted with 6 features; this graph has none"):
+        Preprocessor.fit(counts()).rows_of(None, 9)
+    with pytest.raises(ValueError, match="without features; this one has 6"):
+        Preprocessor.fit(None).rows_of(counts(), 9)
+
+
+def test_no_features_are_one_hot():
+    fitted = Preprocessor.fit(None)
+    assert fitted.kind == "one-hot"
+    rows = fitted.rows_of(None, 4).take(np.array([2, 0]))
+    assert rows.is_sparse
+    np.testing.assert_array_equal(dense(rows), np.eye(4)[[2, 0]])
+
+
+def test_one_hot_rows_of_a_grown_graph():
+    """Five nodes then, seven now: old nodes keep their place."""
+    fitted = Preprocessor.fit(None)
+    old = fitted.rows_of(None, 5).take(np.arange(5))
+    new = fitted.rows_of(None, 7).take(np.arange(7))
+    np.testing.assert_array_equal(inner_products(old, new).numpy(), np.eye(5, 7))
+    np.testing.assert_array_equal(inner_products(new, old).numpy(), np.eye(7, 5))
+
+
+def test_rows_are_taken_lazily_and_in_order():
+    X = counts()
+    rows = Preprocessor.fit(X, "raw").rows_of(X, 9)
+    chosen = rows.select(np.array([5, 1, 7]))
+    assert isinstance(chosen, LazyRows)
+    assert (len(rows), len(chosen)) == (9, 3)
+    np.testing.assert_array_equal(dense(chosen.take(np.array([2, 0]))), X[[7, 5]])
+    twice = chosen.select(np.array([1, 1]))
+    np.testing.assert_array_equal(dense(twice.take(np.arange(2))), X[[1, 1]])
+
+
+# --- rows and their inner products ----------------------------------------------------------
+
+
+def rows_of_form(form, n=7, d=5, seed=0):
+    """Rows in one of their three forms, and what they stand for."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((n, d)) * (generator.random((n, d)) < 0.6)
+    X[1] = 0.0
+    centre = generator.standard_normal(d)
+    if form == "dense":
+        return Rows(torch.from_numpy(X)), X
+    if form == "sparse":
+        return Rows(sp.csr_array(X)), X
+    return Rows(sp.csr_array(X), centre), X - centre
+
+
+FORMS = ["dense", "sparse", "centred"]
+
+
+@pytest.mark.parametrize("left", FORMS)
+@pytest.mark.parametrize("right", FORMS)
+@pytest.mark.parametrize("dense_limit", [0, 1 << 23])
+def test_inner_products(left, right, dense_limit, monkeypatch):
+    """Whether or not the smaller side is made dense in passing."""
+    monkeypatch.setattr(features, "_DENSE", dense_limit)
+    a, A = rows_of_form(left, n=7, seed=0)
+    b, B = rows_of_form(right, n=4, seed=1)
+    inner = inner_products(a, b)
+    assert inner.dtype == torch.float64
+    np.testing.assert_allclose(inner.numpy(), A @ B.T, rtol=0, atol=1e-12)
+
+
+def test_only_small_matrices_are_made_dense_in_passing(monkeypatch):
+    rows = Rows(sp.csr_array((3, 1000)))
+    made = []
+    original = features._dense_transpose
+    monkeypatch.setattr(features, "_dense_transpose", lambda m: made.append(m.shape) or original(m))
+    for limit, expected in ((2999, []), (3000, [(3, 1000)])):
+        monkeypatch.setattr(features, "_DENSE", limit)
+        inner_products(rows, rows)
+        assert made == expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_inner_products_with_points_that_learn(form):
+    rows, X = rows_of_form(form)
+    points = torch.from_numpy(rows_of_form("dense", n=3, seed=2)[1]).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: inner_products(rows, Rows(z)), (points,))
+    assert torch.autograd.gradcheck(lambda z: inner_products(Rows(z), rows), (points,))
+    inner = inner_products(Rows(points), rows).detach().numpy()
+    np.testing.assert_allclose(inner, points.detach().numpy() @ X.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_uncentred_rows_keep_every_distance(form):
+    """For searching neighbours; sparse rows with the 32-bit indices that scikit-learn wants."""
+    rows, X = rows_of_form(form)
+    values = rows.uncentred()
+    if sp.issparse(values):
+        assert values.indices.dtype == values.indptr.dtype == np.int32
+        values = values.toarray()
+    np.testing.assert_allclose(values - values[0], X - X[0], atol=1e-14)
+
+
+GROUPS = [[0, 1, 2], [1], [6, 3, 0, 6], [], [2, 2], [1, 1]]  # 1 is a row of zeros
+
+
+def test_inner_products_stacked():
+    """Groups may share rows, repeat one, and hold zero rows only."""
+    rows, X = rows_of_form("dense")
+    groups = np.array([[0, 1, 2], [1, 1, 1], [6, 3, 0], [2, 2, 5]])
+    inner = inner_products_stacked(rows, groups).numpy()
+    for g, group in enumerate(groups):
+        np.testing.assert_allclose(inner[g], X[group] @ X[group].T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["sparse", "centred"])
+@pytest.mark.parametrize("width", [5, 5000])
+def test_inner_products_ragged(form, width):
+    """Groups of any size one after the other; a width where columns are numbered anew too."""
+    rows, X = rows_of_form(form, d=width)
+    if width == 5000:  # a handful of entries in very many columns
+        few = sp.csr_array(rows.values.multiply(np.arange(5000) % 1000 == 7))
+        rows = Rows(few, rows.centre)
+        X = dense(rows)
+    sizes = np.array([len(group) for group in GROUPS])
+    inner = inner_products_ragged(rows.take(np.concatenate(GROUPS).astype(int)), sizes).numpy()
+    expected = [(X[group] @ X[group].T).ravel() for group in GROUPS if group]
+    np.testing.assert_allclose(inner, np.concatenate(expected), rtol=1e-12, atol=1e-12)
+
+
+def test_ragged_pairs():
+    sizes = np.array([2, 0, 1, 3])
+    left, right = ragged_pairs(sizes)
+    expected, start = [], 0
+    for size in sizes:
+        expected += [(start + i, start + j) for i in range(size) for j in range(size)]
+        start += size
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("sizes", [[2, 2], [4], [0, 4], []])
+def test_ragged_zero_rows_only(sizes):
+    sizes = np.array(sizes, dtype=np.int64)
+    rows = Rows(sp.csr_array((int(sizes.sum()), 5)))
+    np.testing.assert_array_equal(
+        inner_products_ragged(rows, sizes).numpy(), np.zeros((sizes**2).sum())
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1, 3])
+def test_rows_take_norms_and_dense(form, size):
+    rows, X = rows_of_form(form)
+    index = np.array([4, 1, 4])[:size]
+    part = rows.take(index)
+    assert len(part) == size
+    np.testing.assert_allclose(dense(part), X[index], atol=1e-15)
+    np.testing.assert_allclose(part.squared_norms().numpy(), (X[index] ** 2).sum(1), atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sums", ["one", "other", "almost one"])
+def test_combined_rows(form, sums):
+    rows, X = rows_of_form(form)
+    weights = np.random.default_rng(3).uniform(0, 1, (3, 7)) * (np.arange(7) != 4)
+    weights /= weights.sum(axis=1, keepdims=True)
+    weights *= {"one": 1.0, "other": 1.7, "almost one": 1.0 + 5e-6}[sums]
+    combined = rows.combined(sp.csr_array(weights))
+    np.testing.assert_allclose(dense(combined), weights @ X, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        combined.squared_norms().numpy(), ((weights @ X) ** 2).sum(1), rtol=0, atol=1e-12
+    )
+
+
+@given(
+    n=st.integers(1, 8),
+    d=st.integers(1, 5),
+    density=st.floats(0, 1),
+    seed=st.integers(0, 10_000),
+    kind=st.sampled_from(["auto", *KINDS]),
+    center=st.booleans(),
+)
+def test_any_table_sparse_equals_dense(n, d, density, seed, kind, center):
+    """Also one row, one column, all zeros; the answer is finite."""
+    generator = np.random.default_rng(seed)
+    X = generator.poisson(2.0, (n, d)) * (generator.random((n, d)) < density) * 1.0
+    from_sparse, from_array = (
+        transformed(Preprocessor.fit(make(X), kind, center), make(X))
+        for make in (sp.csr_array, np.array)
+    )
+    assert np.isfinite(from_array).all()
+    np.testing.assert_allclose(from_sparse, from_array, rtol=0, atol=1e-12)

@@ -1,0 +1,263 @@
+"""Contract of every likelihood: exact gradients, and agreement with its own definition."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+import nodegp.likelihoods as module
+from nodegp.component import Component, from_dict
+from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
+
+ALL = {
+    "RobustMax": RobustMax(epsilon=0.01),
+    "Softmax": Softmax(),
+    "Bernoulli": Bernoulli(),
+    "Gaussian": Gaussian(noise=0.3),
+}
+# The same with integration so fine that its error is far below Monte Carlo's.
+FINE = {
+    "RobustMax": RobustMax(epsilon=0.01, quadrature=100),
+    "Softmax": Softmax(n_points=1 << 14),
+    "Bernoulli": Bernoulli(quadrature=100),
+    "Gaussian": Gaussian(noise=0.3),
+}
+CLASSIFIERS = [name for name in ALL if name != "Gaussian"]
+SURE, UNSURE, MIXED = (1.0, 1.0), (0.7, 0.7), (1.0, 0.8)
+
+every = pytest.mark.parametrize("name", list(ALL))
+every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
+
+
+def n_classes(name: str) -> int:
+    return {"Bernoulli": 2, "Gaussian": 1}.get(name, 3)
+
+
+def grid(name: str, dtype=torch.float64, n: int = 40, confidence=SURE):
+    """Labels, means, variances and confidences over the ranges that a fit goes through."""
+    rng = np.random.default_rng(5)
+    latents = ALL[name].n_latents(n_classes(name))
+    mean = torch.from_numpy(rng.uniform(-3, 3, size=(n, latents))).to(dtype)
+    var = torch.from_numpy(np.exp(rng.uniform(np.log(0.05), np.log(4), size=(n, latents))))
+    if name == "Gaussian":
+        y = torch.from_numpy(rng.normal(size=n)).to(dtype)
+    else:
+        y = torch.from_numpy(rng.integers(n_classes(name), size=n))
+    sure = torch.tensor(confidence, dtype=dtype).repeat(n)[:n]
+    return y, mean, var.to(dtype), sure
+
+
+def log_prob(name: str, y, h: np.ndarray, confidence: float) -> np.ndarray:
+    """log p(y | h) by definition, for draws h (S, L) of one label."""
+    if name == "RobustMax":
+        right = confidence * (1 - ALL[name].epsilon)
+        return np.where(h.argmax(1) == y, np.log(right), np.log((1 - right) / (h.shape[1] - 1)))
+    if name == "Gaussian":
+        return norm.logpdf(y, h[:, 0], np.sqrt(ALL[name].noise / confidence))
+    if name == "Softmax":
+        p = np.exp(h - h.max(1, keepdims=True))
+        p = p[:, y] / p.sum(1)
+        return np.log(confidence * p + (1 - confidence) / (h.shape[1] - 1) * (1 - p))
+    p = norm.cdf(h[:, 0] if y == 1 else -h[:, 0])
+    return np.log(confidence * p + (1 - confidence) * (1 - p))
+
+
+def draws(mean, var, n: int = 100_000) -> np.ndarray:
+    normals = np.random.default_rng(11).normal(size=(n, len(mean)))
+    return mean.numpy() + np.sqrt(var.numpy()) * normals
+
+
+def test_no_likelihood_is_missing():
+    concrete = {
+        name
+        for name, cls in Component.registry.items()
+        if issubclass(cls, Likelihood)
+        and cls.__module__ == module.__name__
+        and cls.expected_log_prob is not Likelihood.expected_log_prob
+    }
+    assert concrete == set(ALL)
+
+
+@every
+@pytest.mark.parametrize("confidence", [SURE, UNSURE, MIXED], ids=["sure", "unsure", "mixed"])
+class TestExpectation:
+    def test_value_is_the_expected_log_prob(self, name, confidence):
+        y, mean, var, sure = grid(name, confidence=confidence)
+        found = ALL[name].expectation(y, mean, var, sure)
+        torch.testing.assert_close(
+            found.value, ALL[name].expected_log_prob(y, mean, var, sure), rtol=1e-12, atol=1e-12
+        )
+        assert found.mean_gradient.shape == found.variance_gradient.shape == mean.shape
+
+    def test_gradients_are_finite_differences(self, name, confidence):
+        y, mean, var, sure = grid(name, confidence=confidence)
+        value = lambda m, v: ALL[name].expected_log_prob(y, m, v, sure)  # noqa: E731
+        found = ALL[name].expectation(y, mean, var, sure)
+        for latent in range(mean.shape[1]):
+            e = torch.zeros_like(mean)
+            e[:, latent] = 1e-5
+            by_mean = (value(mean + e, var) - value(mean - e, var)) / 2e-5
+            e = e * var
+            by_var = (value(mean, var + e) - value(mean, var - e)) / (2e-5 * var[:, latent])
+            torch.testing.assert_close(
+                found.mean_gradient[:, latent], by_mean, rtol=1e-6, atol=1e-8
+            )
+            torch.testing.assert_close(
+                found.variance_gradient[:, latent], by_var, rtol=1e-6, atol=1e-8
+            )
+
+    def test_value_is_the_monte_carlo_mean(self, name, confidence):
+        y, mean, var, sure = grid(name, n=12, confidence=confidence)
+        value = FINE[name].expected_log_prob(y, mean, var, sure)
+        for n in range(len(y)):
+            sampled = log_prob(name, y[n].item(), draws(mean[n], var[n]), float(sure[n]))
+            error = sampled.std() / np.sqrt(len(sampled))
+            assert abs(float(value[n]) - sampled.mean()) < 4 * error + 1e-4
+
+    def test_label_that_is_surely_wrong_stays_finite(self, name, confidence):
+        latents = ALL[name].n_latents(n_classes(name))
+        for dtype in (torch.float32, torch.float64):
+            for size in (1e3, -1e3):
+                mean = torch.zeros(2, latents, dtype=dtype)
+                mean[:, 0] = size
+                for var in (1e-12, 1e-6, 1.0, 1e6):
+                    for label in range(max(n_classes(name), 1)):
+                        y = torch.tensor([label, label])
+                        y = y.to(dtype) if name == "Gaussian" else y
+                        sure = torch.tensor(confidence, dtype=dtype)
+                        found = ALL[name].expectation(y, mean, torch.full_like(mean, var), sure)
+                        case = f"{dtype} mean {size} var {var} label {label}"
+                        assert all(torch.isfinite(part).all() for part in found), case
+
+
+@every
+def test_default_integration_is_close_to_fine(name):
+    # Twenty points follow a step badly when the own latent varies much more than the others:
+    # up to 0.1 of the robust-max's log-odds of 5; the rest are smooth.
+    y, mean, var, sure = grid(name)
+    fine = FINE[name].expected_log_prob(y, mean, var, sure)
+    error = (ALL[name].expected_log_prob(y, mean, var, sure) - fine).abs().max()
+    assert error < (0.1 * np.log(0.99 * 2 / 0.01) if name == "RobustMax" else 0.02)
+
+
+@every
+def test_confidence_lowers_the_pull_of_a_label(name):
+    y, mean, var, _ = grid(name)
+    if name == "Gaussian":
+        own = torch.zeros_like(y, dtype=torch.long)
+    elif name == "Bernoulli":
+        own, mean = torch.zeros_like(y), 0.1 * mean
+    else:
+        own, mean = y, 0.1 * mean
+    pulls = [
+        ALL[name]
+        .expectation(y, mean, var, torch.full_like(mean[:, 0], sure))
+        .mean_gradient.gather(1, own[:, None])
+        .abs()
+        for sure in (1.0, 0.9, 0.7, 0.55)
+    ]
+    for more, less in pairwise(pulls):
+        assert (less < more).all()
+
+
+@every_classifier
+def test_confidence_of_pure_chance_says_nothing(name):
+    y, mean, var, sure = grid(name)
+    found = ALL[name].expectation(y, mean, var, torch.full_like(sure, 1 / n_classes(name)))
+    # Robust-max multiplies the confidence by 1 - epsilon, so it is that far off.
+    assert found.mean_gradient.abs().max() < (0.02 if name == "RobustMax" else 1e-12)
+
+
+@every
+def test_prediction_is_the_monte_carlo_mean(name):
+    y, mean, var, _ = grid(name, n=10)
+    found = FINE[name].predict(mean, var)
+    if name == "Gaussian":
+        torch.testing.assert_close(found, mean)
+        return
+    for n in range(len(y)):
+        h = draws(mean[n], var[n])
+        for label in range(n_classes(name)):
+            p = np.exp(log_prob(name, label, h, 1.0))
+            assert abs(float(found[n, label]) - p.mean()) < 4 * p.std() / np.sqrt(len(p)) + 1e-4
+
+
+@every_classifier
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_predictions_are_distributions(name, dtype):
+    _, mean, var, _ = grid(name, dtype)
+    extreme = torch.cat([mean, 1e3 * mean.sign(), 0 * mean, 1e3 * mean])
+    spread = torch.cat([var, 1e-12 * var, 1e-12 * var, 1e6 * var])
+    p = ALL[name].predict(extreme, spread)
+    assert p.shape == (len(extreme), n_classes(name))
+    assert ((p >= 0) & (p <= 1)).all()
+    torch.testing.assert_close(p.sum(1), torch.ones(len(p), dtype=dtype), rtol=0, atol=2e-6)
+
+
+@every
+def test_float32_is_close_to_float64(name):
+    y, mean, var, sure = grid(name)
+    for scale in (1.0, 1e-3):
+        double = ALL[name].expectation(y, mean, scale * var, sure)
+        y32 = y.float() if name == "Gaussian" else y
+        single = ALL[name].expectation(y32, mean.float(), scale * var.float(), sure.float())
+        for a, b in zip(single, double, strict=True):
+            torch.testing.assert_close(a.double(), b, rtol=2e-3, atol=2e-3)
+
+
+@every
+def test_shift_invariance_is_as_declared(name):
+    y, mean, var, sure = grid(name)
+    likelihood = ALL[name]
+    same = torch.allclose(
+        likelihood.expected_log_prob(y, mean, var, sure),
+        likelihood.expected_log_prob(y, mean + 7.3, var, sure),
+        rtol=1e-9,
+        atol=1e-9,
+    )
+    assert same == likelihood.shift_invariant
+
+
+@every_classifier
+def test_one_class_is_certain(name):
+    likelihood = ALL[name]
+    assert likelihood.n_latents(1) == 1
+    y = torch.zeros(3, dtype=torch.long)
+    mean, ones = torch.tensor([[-1.0], [0.0], [2.0]]).double(), torch.ones(3).double()
+    found = likelihood.expectation(y, mean, torch.ones_like(mean), ones)
+    assert all(torch.isfinite(part).all() for part in found)
+    if likelihood.shift_invariant:
+        assert all((part == 0).all() for part in found)
+
+
+@every
+def test_round_trip_through_json(name):
+    for likelihood in (ALL[name], FINE[name]):
+        assert from_dict(json.loads(json.dumps(likelihood.to_dict()))) == likelihood
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        *((RobustMax, {"epsilon": e}) for e in (0.0, 1.0, -0.1, 2.0, float("nan"))),
+        *((Gaussian, {"noise": v}) for v in (0.0, -1.0, float("nan"), float("inf"))),
+        (RobustMax, {"quadrature": 0}),
+        (Bernoulli, {"quadrature": -1}),
+        (Softmax, {"n_points": 0}),
+        (Gaussian, {"fixed": ("nonsense",)}),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else str(value),
+)
+def test_bad_parameters_are_refused(kind, settings):
+    with pytest.raises(ValueError, match=kind.__name__):
+        kind(**settings)
+
+
+def test_bernoulli_refuses_three_classes():
+    with pytest.raises(ValueError, match=r"two classes.*3"):
+        Bernoulli().n_latents(3)

@@ -1,0 +1,130 @@
+"""Cholesky with jitter, and sparse products that torch can differentiate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from nodegp.linalg import JITTERS, NotPositiveDefiniteError, cholesky, sparse_matmul
+
+
+def spd(n, seed=0, dtype=torch.float64):
+    root = np.random.default_rng(seed).standard_normal((n, n))
+    return torch.from_numpy(root @ root.T + n * np.eye(n)).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_well_conditioned_is_exact_up_to_the_reported_jitter(dtype):
+    K = spd(8, dtype=dtype)
+    factor, jitter = cholesky(K)
+    assert factor.dtype == dtype
+    assert jitter == pytest.approx(JITTERS[dtype][0] * float(K.diagonal().mean()))
+    rebuilt = factor @ factor.mT
+    torch.testing.assert_close(rebuilt, K + jitter * torch.eye(8, dtype=dtype))
+    assert torch.equal(factor, factor.tril())
+
+
+def test_jitter_is_relative_to_the_diagonal():
+    K = spd(5)
+    factor, jitter = cholesky(K)
+    large, large_jitter = cholesky(1e8 * K)
+    assert large_jitter == pytest.approx(1e8 * jitter)
+    torch.testing.assert_close(large, 1e4 * factor)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_singular_gets_a_jitter_that_is_reported(scale):
+    """Duplicate nodes give equal rows: semi-definite, and not the user's fault."""
+    points = np.random.default_rng(0).standard_normal((3, 2))
+    points = np.vstack([points, points, points])
+    K = torch.from_numpy(scale * (points @ points.T))
+    factor, jitter = cholesky(K)
+    assert jitter > 0
+    error = factor @ factor.mT - K - jitter * torch.eye(9, dtype=torch.float64)
+    assert float(error.abs().max()) < 1e-12 * scale
+    assert torch.isfinite(factor).all()
+
+
+def test_more_jitter_only_where_needed():
+    """An eigenvalue of -3e-8 times the diagonal needs the third step, and no more."""
+    vectors, _ = torch.linalg.qr(spd(4))
+    values = torch.tensor([1.0, 1.0, 2.0, -3e-8], dtype=torch.float64)
+    K = vectors @ torch.diag(values) @ vectors.mT
+    _, jitter = cholesky(K)
+    assert jitter == pytest.approx(1e-7 * float(K.diagonal().mean()))
+
+
+def test_zero_matrix():
+    factor, jitter = cholesky(torch.zeros(3, 3, dtype=torch.float64))
+    assert jitter > 0
+    torch.testing.assert_close(factor @ factor.mT, jitter * torch.eye(3, dtype=torch.float64))
+
+
+def test_no_rows():
+    factor, _ = cholesky(torch.zeros(0, 0, dtype=torch.float64))
+    assert factor.shape == (0, 0)
+
+
+def test_indefinite_is_refused_with_its_cause():
+    K = torch.tensor([[1.0, 2.0], [2.0, 1.0]], dtype=torch.float64)  # eigenvalues 3 and -1
+    with pytest.raises(NotPositiveDefiniteError, match=r"prior of u.*-1\.00e\+00") as caught:
+        cholesky(K, "prior of u")
+    assert "float64" in str(caught.value), "says what to do"
+    assert "2 x 2" in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_not_finite_is_refused_with_its_cause(bad):
+    K = spd(3)
+    K[0, 1] = K[1, 0] = bad
+    with pytest.raises(NotPositiveDefiniteError, match=r"prior of u has NaN or infinite.*overflow"):
+        cholesky(K, "prior of u")
+
+
+def test_the_error_is_a_value_error():
+    assert issubclass(NotPositiveDefiniteError, ValueError)
+
+
+def test_cholesky_gradient():
+    def log_determinant(K):
+        factor, _ = cholesky(0.5 * (K + K.mT))
+        return factor.diagonal().log().sum()
+
+    assert torch.autograd.gradcheck(log_determinant, (spd(4).requires_grad_(),))
+
+
+def sparse_matrix(rows, columns, seed=0):
+    generator = np.random.default_rng(seed)
+    dense = generator.standard_normal((rows, columns)) * (generator.random((rows, columns)) < 0.5)
+    return sp.csr_array(dense)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_sparse_matmul_value(dtype):
+    matrix = sparse_matrix(4, 6)
+    dense = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)).to(dtype)
+    product = sparse_matmul(matrix, dense)
+    assert product.dtype == dtype
+    torch.testing.assert_close(product, torch.from_numpy(matrix.toarray()).to(dtype) @ dense)
+
+
+def test_sparse_matmul_takes_transposed_views():
+    matrix = sparse_matrix(4, 6)
+    dense = torch.randn(3, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        sparse_matmul(matrix, dense.mT), torch.from_numpy(matrix.toarray()) @ dense.mT
+    )
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (1, 5), (0, 3)])
+def test_sparse_matmul_gradient(shape):
+    matrix = sparse_matrix(*shape)
+    generator = torch.Generator().manual_seed(0)
+    dense = torch.randn(shape[1], 2, dtype=torch.float64, generator=generator).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: sparse_matmul(matrix, x), (dense,))
+    # Also where what comes back is an expanded view, as from a sum.
+    (gradient,) = torch.autograd.grad(sparse_matmul(matrix, dense).sum(), dense)
+    expected = np.repeat(matrix.toarray().sum(0)[:, None], 2, axis=1)
+    np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-14)
