@@ -1,7 +1,7 @@
 """How time and memory grow with labels, nodes and degree, one case per process.
 
-`python benchmarks/growth.py CASE SIZE` prints one JSON line: seconds (median over --repeats) and the
-process's peak memory. `run.py` runs them all and fits the exponents.
+`python benchmarks/growth.py CASE SIZE` prints one JSON line: seconds (median over --repeats) and
+the process's peak memory. `run.py` runs them all and fits the exponents.
 """
 
 from __future__ import annotations

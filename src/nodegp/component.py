@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 
@@ -44,8 +45,13 @@ class Component:
             self._check_positive(name, getattr(self, name))
 
     def _check_positive(self, name: str, value: Any) -> None:
-        if not isinstance(value, int | float):
+        if hasattr(value, "requires_grad"):
             return  # a tensor, put there by with_parameters
+        if not isinstance(value, Real):
+            raise TypeError(f"{type(self).__name__}: {name} must be a number, got {value!r}")
+        if not isinstance(value, int | float):  # a numpy number, which JSON does not know
+            value = float(value)
+            object.__setattr__(self, name, value)
         if not math.isfinite(value) or value < 0:
             raise ValueError(f"{type(self).__name__}: {name} must be positive, got {value!r}")
         if value == 0 and name not in self.fixed:
@@ -82,6 +88,9 @@ class Component:
         """A copy with these values, by path, in place of its own."""
         if not values:
             return self
+        unknown = [k for k in values if k not in self.parameters()]
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no hyper-parameter {unknown[0]!r}")
         changes: dict[str, Any] = {k: v for k, v in values.items() if k in self.positive}
         for path, child in self.children():
             prefix = f"{path}."
@@ -106,6 +115,8 @@ class Component:
                 value = value.to_dict()
             elif isinstance(value, tuple):
                 value = [v.to_dict() if isinstance(v, Component) else v for v in value]
+            elif hasattr(value, "item"):  # a numpy number
+                value = value.item()
             data[item.name] = value
         return data
 

@@ -118,6 +118,7 @@ class VarianceCache:
 def _filtered(functions: Elementwise, a: Bags, b: Bags) -> list[Tensor]:
     """W_a phi(G) W_b^T for each element-wise function phi of the Gram matrix G."""
     right = _rows(b)
+    right_norms = right.squared_norms()[:, None]
     step = max(TILE // max(len(right), a.rows.width, 1), 1)
     blocks = [
         np.arange(start, min(start + step, len(a.rows))) for start in range(0, len(a.rows), step)
@@ -125,7 +126,8 @@ def _filtered(functions: Elementwise, a: Bags, b: Bags) -> list[Tensor]:
 
     def one_block(left: Rows) -> tuple[Tensor, ...]:
         # (T_b, block): the long side in rows is what the sparse product wants.
-        tile = _tile(right, left)
+        inner = inner_products(right, left)
+        tile = Tile(inner, right_norms, left.squared_norms()[None, :])
         return tuple(_mix(b.weights, value).mT for value in functions(tile))
 
     if not blocks:
@@ -315,4 +317,7 @@ def _low_powers_within(bags: Bags) -> list[Tensor]:
     for start in range(0, len(bags), step):
         part = bags.take(np.arange(start, min(start + step, len(bags))))
         squares.append(_averaged(part).squared_norms())
-    return [torch.from_numpy(totals**2), torch.cat(squares)]
+    return [
+        torch.from_numpy(totals**2),
+        torch.cat(squares) if squares else torch.zeros(0, dtype=torch.float64),
+    ]

@@ -27,7 +27,7 @@ from nodegp.filters import Bags, Filter, Identity, NeighbourMean
 from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing, choose
 from nodegp.kernels import RBF, Kernel, Polynomial
-from nodegp.labels import check_confidence, encode, is_labelled
+from nodegp.labels import as_labels, check_confidence, encode, is_labelled
 from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
 from nodegp.linalg import threads_for
 from nodegp.neighbours import joined_graph, table_graph
@@ -93,7 +93,9 @@ class _GraphGP(BaseEstimator):
     ) -> inference.Fit:
         """Fit q at the labelled nodes and set the fitted attributes that both kinds share."""
         rng = _generator(self.random_state)
-        like = torch.zeros((), dtype=_dtype(self.dtype), device=self.device or "cpu")
+        like = torch.zeros((), dtype=_dtype(self.dtype), device=_device(self.device))
+        if not isinstance(kernel, Kernel):
+            raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")
         self.filter_ = _component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
         rows = self._rows(graph)
         bags = self.filter_.bags(graph, rows, labelled)
@@ -133,15 +135,19 @@ class _GraphGP(BaseEstimator):
 
     def _start(self, X: Any, y: Any) -> tuple[Graph, np.ndarray, np.ndarray]:
         """The graph to fit, the labels as an array, and where there are any."""
+        if self.n_neighbors < 1:
+            raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None")
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         if isinstance(X, Graph):
             self.n_features_in_ = X.n_features
             n_nodes, raw = X.n_nodes, X.features
         else:
             raw = _table(validate_data(self, X, accept_sparse="csr", dtype="numeric"))
             n_nodes = raw.shape[0]
-        y = column_or_1d(y, warn=True, dtype=None)
+        y = column_or_1d(as_labels(y), warn=True, dtype=None)
         if len(y) != n_nodes:
             raise ValueError(
                 f"y has {len(y)} entries for {n_nodes} nodes; give one per node, with "
@@ -236,6 +242,7 @@ class _GraphGP(BaseEstimator):
         if len(nodes) == 0:
             empty = torch.zeros(0, self.posterior_.n_latents, dtype=torch.float64)
             yield Marginals(empty, empty)
+            return
         rows_allowed = max(_CROSS_BUDGET // self.posterior_.n_inducing, 1)
         touched = 1 + np.diff(graph.adjacency.indptr)[nodes]
         one_block = min(graph.n_nodes, touched.sum()) <= rows_allowed
@@ -385,6 +392,8 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
         self.classes_, targets = encode(y[labelled], classes)
         n_classes = len(self.classes_)
         likelihood = _component(self.likelihood, LIKELIHOODS, RobustMax, Likelihood, "likelihood")
+        if not likelihood.classifies:
+            raise ValueError(f"likelihood {likelihood!r} is for regression: use GraphGPRegressor")
         confidence = check_confidence(label_confidence, graph.n_nodes, labelled)
         # Less than an even chance would be evidence for the other classes; it says nothing.
         confidence = np.maximum(confidence, 1.0 / max(n_classes, 2))
@@ -418,11 +427,13 @@ class GraphGPClassifier(ClassifierMixin, _GraphGP):
 
     def predict(self, X: Any = None, nodes: Any = None) -> np.ndarray:
         """The most probable class of each node."""
-        return self.classes_[self.predict_proba(X, nodes).argmax(axis=1)]
+        proba = self.predict_proba(X, nodes)
+        return self.classes_[proba.argmax(axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the nodes that have a label in ``y``."""
-        y = column_or_1d(y, dtype=None)
+        check_is_fitted(self, "posterior_")
+        y = column_or_1d(as_labels(y), dtype=None)
         known = np.flatnonzero(is_labelled(y, self.unlabelled))
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         _check_scored(known, y, X)
@@ -509,6 +520,8 @@ class GraphGPRegressor(RegressorMixin, _GraphGP):
         likelihood = _component(
             self.likelihood, {"gaussian": Gaussian}, Gaussian, Likelihood, "likelihood"
         )
+        if likelihood.classifies:
+            raise ValueError(f"likelihood {likelihood!r} is for classes: use GraphGPClassifier")
         like = _dtype(self.dtype)
         standard = (targets - self.target_mean_) / self.target_scale_
         with threads_for(len(labelled)):
@@ -536,6 +549,7 @@ class GraphGPRegressor(RegressorMixin, _GraphGP):
         """R^2 over the nodes that have a target in ``y``."""
         from sklearn.metrics import r2_score
 
+        check_is_fitted(self, "posterior_")
         y = column_or_1d(y, dtype=None)
         known = np.flatnonzero(is_labelled(y, self.unlabelled))
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
@@ -568,7 +582,7 @@ def _component(value: Any, names: dict[str, Any], default: Any, kind: type, what
 
 
 def _check_scored(known: np.ndarray, y: np.ndarray, X: Any) -> None:
-    n_nodes = X.n_nodes if isinstance(X, Graph) else None
+    n_nodes = X.n_nodes if isinstance(X, Graph) else None if X is None else np.shape(X)[0]
     if n_nodes is not None and len(y) != n_nodes:
         raise ValueError(f"y has {len(y)} entries for {n_nodes} nodes")
     if not len(known):
@@ -587,6 +601,13 @@ def _generator(seed: Any) -> np.random.Generator:
     if isinstance(seed, np.random.RandomState):
         return np.random.default_rng(seed.randint(2**31 - 1))
     return np.random.default_rng(seed)
+
+
+def _device(name: str | None) -> torch.device:
+    try:
+        return torch.device(name or "cpu")
+    except RuntimeError as error:
+        raise ValueError(f"device {name!r} is not one that torch knows: {error}") from None
 
 
 def _dtype(name: str | None) -> torch.dtype:

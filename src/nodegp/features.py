@@ -67,7 +67,7 @@ class Rows:
             return Rows(mixed)
         # Rows of weights that sum to one keep the centre; others are few and made dense.
         totals = np.asarray(weights.sum(axis=1)).ravel()
-        if np.allclose(totals, 1.0):
+        if np.allclose(totals, 1.0, rtol=0, atol=1e-12):
             return Rows(mixed, self.centre)
         return Rows(torch.from_numpy(mixed.toarray() - np.outer(totals, self.centre)))
 
@@ -321,15 +321,17 @@ def _moments(raw: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each column, without a dense or doubled copy."""
     n = raw.shape[0]
     if sp.issparse(raw):
-        mean = np.asarray(raw.sum(axis=0)).ravel() / n
-        square = np.asarray(raw.multiply(raw).sum(axis=0)).ravel() / n
-        variance = square - mean**2
-        variance[variance < 1e-12 * square] = 0.0  # rounding of a constant column
-        return mean, np.sqrt(variance)
-    mean = raw.mean(axis=0, dtype=np.float64)
-    square = np.zeros(raw.shape[1])
-    for start in range(0, n, _BLOCK):
-        square += ((raw[start : start + _BLOCK] - mean) ** 2).sum(axis=0)
+        values, width = raw.data.astype(np.float64), raw.shape[1]
+        mean = np.bincount(raw.indices, values, width) / n
+        # In two passes: the difference of large squares would lose a small variance.
+        square = np.bincount(raw.indices, (values - mean[raw.indices]) ** 2, width)
+        empty = n - np.bincount(raw.indices, minlength=width)
+        square = square + empty * mean**2
+    else:
+        mean = raw.mean(axis=0, dtype=np.float64)
+        square = np.zeros(raw.shape[1])
+        for start in range(0, n, _BLOCK):
+            square += ((raw[start : start + _BLOCK] - mean) ** 2).sum(axis=0)
     deviation = np.sqrt(square / n)
     deviation[deviation < 1e-9 * np.abs(mean)] = 0.0
     return mean, deviation

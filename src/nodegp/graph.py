@@ -98,6 +98,8 @@ def _undirected(adjacency: Any) -> sp.csr_array:
     """The symmetric, loop-free, non-negative csr matrix of the graph; input untouched."""
     if sp.issparse(adjacency):
         matrix = sp.coo_array(adjacency)
+        if matrix.ndim != 2:
+            raise ValueError(f"adjacency must be a square matrix, got shape {matrix.shape}")
     else:
         dense = np.asarray(adjacency)
         if dense.ndim != 2:
@@ -153,10 +155,10 @@ def _checked_features(features: Any, n_nodes: int) -> Any:
         raise ValueError(f"features have {matrix.shape[0]} rows but the graph has {n_nodes} nodes")
     if values.dtype == object or values.dtype.kind in "USMmcV":
         raise TypeError(f"features must be real numbers, got dtype {values.dtype}")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError("features have NaN or infinite values; fill or remove them first")
     if values.dtype.kind != "f" or values.dtype.itemsize < 4:
         matrix = matrix.astype(np.float64)
-    elif not np.isfinite(values).all():
-        raise ValueError("features have NaN or infinite values; fill or remove them first")
     return matrix
 
 

@@ -81,12 +81,24 @@ class Kernel(Component):
 
     def learn(self, *names: str) -> Kernel:
         """A copy in which only these own hyper-parameters are learnt (none: all fixed)."""
+        unknown = [name for name in names if name not in self.positive]
+        if unknown:
+            raise ValueError(
+                f"{type(self).__name__} has no hyper-parameter {unknown[0]!r}; "
+                f"it has {list(self.positive)}"
+            )
         return replace(self, fixed=tuple(n for n in self.positive if n not in names))
 
 
 def _is_one(value: Any) -> bool:
     """Whether a factor is the number one, and multiplying by it a waste."""
     return not isinstance(value, Tensor) and value == 1.0
+
+
+def _check_terms(kernel: Any) -> None:
+    if not kernel.terms or not all(isinstance(term, Kernel) for term in kernel.terms):
+        raise ValueError(f"{type(kernel).__name__} needs kernels to combine, got {kernel.terms!r}")
+    object.__setattr__(kernel, "terms", tuple(kernel.terms))
 
 
 def _parts(kernel: Kernel, kind: type) -> tuple[Kernel, ...]:
@@ -134,6 +146,7 @@ class Polynomial(Kernel):
         super().__post_init__()
         if int(self.degree) != self.degree or self.degree < 1:
             raise ValueError(f"Polynomial: degree must be a whole number >= 1, got {self.degree}")
+        object.__setattr__(self, "degree", int(self.degree))
 
     def __call__(self, tile: Tile) -> Tensor:
         scaled = tile.inner if _is_one(self.variance) else self.variance * tile.inner
@@ -188,8 +201,10 @@ class Cosine(Kernel):
     variance: float = 1.0
 
     def __call__(self, tile: Tile) -> Tensor:
-        norms = (tile.left * tile.right).sqrt()
-        return self.variance * torch.where(norms > 0, tile.inner / norms.clamp_min(1e-300), 0.0)
+        product = tile.left * tile.right
+        # The square root of zero has no gradient, not even one that is multiplied by zero.
+        norms = torch.where(product > 0, product, 1.0).sqrt()
+        return self.variance * torch.where(product > 0, tile.inner / norms, 0.0)
 
 
 @dataclass(frozen=True)
@@ -231,7 +246,11 @@ class ArcCosine(Kernel):
 class Sum(Kernel):
     """The sum of kernels."""
 
-    terms: tuple[Kernel, ...] = ()
+    terms: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        _check_terms(self)
+        super().__post_init__()
 
     def __call__(self, tile: Tile) -> Tensor:
         return reduce(torch.add, [term(tile) for term in self.terms])
@@ -248,7 +267,11 @@ class Sum(Kernel):
 class Product(Kernel):
     """The product of kernels."""
 
-    terms: tuple[Kernel, ...] = ()
+    terms: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        _check_terms(self)
+        super().__post_init__()
 
     def __call__(self, tile: Tile) -> Tensor:
         return reduce(torch.mul, [term(tile) for term in self.terms])
@@ -272,7 +295,7 @@ class Scaled(Kernel):
     """A kernel times a positive number: ``2.0 * RBF()``."""
 
     positive: ClassVar = ("scale",)
-    kernel: Kernel = None  # type: ignore[assignment]
+    kernel: Kernel
     scale: float = 1.0
 
     def __call__(self, tile: Tile) -> Tensor:

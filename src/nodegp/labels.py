@@ -11,6 +11,16 @@ from typing import Any
 import numpy as np
 
 
+def as_labels(y: Any) -> Any:
+    """A list of strings with None or NaN among them as an array that keeps them apart.
+
+    Left to itself numpy would write NaN as the string "nan".
+    """
+    if isinstance(y, list | tuple) and any(isinstance(v, str) for v in y):
+        return np.array(y, dtype=object)
+    return y
+
+
 def is_labelled(y: np.ndarray, unlabelled: Any) -> np.ndarray:
     """Which entries of a label vector are labels."""
     if y.dtype.kind == "f":
@@ -41,7 +51,8 @@ def encode(y: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.nd
             ) from None
     else:
         classes = np.unique(np.asarray(classes))
-        unknown = [v for v in np.unique(y).tolist() if v not in set(classes.tolist())]
+        known = set(classes.tolist())
+        unknown = [v for v in dict.fromkeys(y.tolist()) if v not in known]
         if unknown:
             raise ValueError(f"labels {unknown[:5]} are not among classes={classes.tolist()}")
     if classes.dtype == object and all(isinstance(v, str) for v in classes.tolist()):

@@ -35,6 +35,8 @@ class Expectation(NamedTuple):
 class Likelihood(Component):
     """p(y | h) for L latent values h of a node."""
 
+    # Whether y is a class; else a number.
+    classifies: ClassVar[bool] = True
     # Whether adding the same number to all latents leaves p(y | h) as it is.
     shift_invariant: ClassVar[bool] = False
     # Whether multiplying all latents by the same positive number does.
@@ -78,6 +80,7 @@ class RobustMax(Likelihood):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_count(self, "quadrature")
         if not 0 < self.epsilon < 1:
             raise ValueError(f"RobustMax: epsilon must lie between 0 and 1, got {self.epsilon}")
 
@@ -149,10 +152,14 @@ class Softmax(Likelihood):
     shift_invariant: ClassVar = True
     n_points: int = 128
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_count(self, "n_points")
+
     def expected_log_prob(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Tensor:
         n_classes = mean.shape[1]
         if n_classes == 1:
-            return 0.0 * mean[:, 0]
+            return 0.0 * (mean + var)[:, 0]
         h = mean[:, None] + var.sqrt()[:, None] * self._normals(mean)  # (O, S, C)
         own = h.gather(2, y[:, None, None].expand(-1, h.shape[1], 1))[:, :, 0]
         log_right = own - torch.logsumexp(h, 2)
@@ -161,7 +168,7 @@ class Softmax(Likelihood):
             return mean.gather(1, y[:, None])[:, 0] - torch.logsumexp(h, 2).mean(1)
         wrong = ((1 - confidence) / (n_classes - 1))[:, None]
         gain = (confidence[:, None] - wrong).clamp_min(0.0)
-        return (gain * log_right.exp() + wrong).log().mean(1)
+        return torch.logaddexp(gain.log() + log_right, wrong.log()).mean(1)
 
     def predict(self, mean: Tensor, var: Tensor) -> Tensor:
         h = mean[:, None] + var.sqrt()[:, None] * self._normals(mean)
@@ -177,6 +184,10 @@ class Bernoulli(Likelihood):
 
     quadrature: int = 20
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_count(self, "quadrature")
+
     def n_latents(self, n_classes: int) -> int:
         if n_classes > 2:
             raise ValueError(
@@ -188,11 +199,15 @@ class Bernoulli(Likelihood):
     def expected_log_prob(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Tensor:
         node, weight = _hermite(self.quadrature, mean)
         sign = (2 * y - 1).to(mean.dtype)[:, None]
-        log_right = torch.special.log_ndtr(sign * (mean + var.sqrt() * node))
+        h = sign * (mean + var.sqrt() * node)
+        log_right = torch.special.log_ndtr(h)
         if bool((confidence == 1).all()):
             return (weight * log_right).sum(1)
         sure = confidence[:, None]
-        return (weight * torch.log((2 * sure - 1) * log_right.exp() + 1 - sure)).sum(1)
+        # In logs: a sure label among unsure ones must not underflow to log 0.
+        log_wrong = torch.special.log_ndtr(-h)
+        mixed = torch.logaddexp(sure.log() + log_right, torch.log1p(-sure) + log_wrong)
+        return (weight * mixed).sum(1)
 
     def predict(self, mean: Tensor, var: Tensor) -> Tensor:
         second = torch.special.ndtr(mean / (1 + var).sqrt())
@@ -204,6 +219,7 @@ class Gaussian(Likelihood):
     """Real targets with Gaussian noise; an unsure target's noise variance is divided by its
     confidence."""
 
+    classifies: ClassVar = False
     positive: ClassVar = ("noise",)
     noise: float = 0.1
 
@@ -218,6 +234,12 @@ class Gaussian(Likelihood):
 
     def predict(self, mean: Tensor, var: Tensor) -> Tensor:
         return mean
+
+
+def _check_count(likelihood: Likelihood, name: str) -> None:
+    value = getattr(likelihood, name)
+    if value < 1:
+        raise ValueError(f"{type(likelihood).__name__}: {name} must be at least 1, got {value}")
 
 
 def _own(y: Tensor, n_latents: int) -> Tensor:

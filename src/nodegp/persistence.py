@@ -109,17 +109,21 @@ def load(path: str | Path) -> Any:
         ) from None
     if "nodegp" not in metadata:
         raise ModelFileError(f"{str(path)!r} is a safetensors file, but not a nodegp model")
-    description = json.loads(metadata["nodegp"])
-    if description.get("format") != FORMAT:
+    try:
+        description = json.loads(metadata["nodegp"])
+        version = int(description["version"]) if description.get("format") == FORMAT else None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"{str(path)!r} is damaged: {error!r}") from None
+    if version is None:
         raise ModelFileError(f"{str(path)!r} is not a nodegp model")
-    if description["version"] > VERSION:
+    if version > VERSION:
         raise ModelFileError(
             f"{str(path)!r} has format version {description['version']}; this nodegp reads up to "
             f"{VERSION}. Update nodegp to read it."
         )
     try:
         return _rebuild(description, stored)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged: {error!r}") from error
 
 

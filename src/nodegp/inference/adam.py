@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nodegp.inducing import Whitened
 from nodegp.inference.base import Engine, Fit, Problem, Report
-from nodegp.inference.sites import sites_from
+from nodegp.inference.sites import sites_from, smallest_precision
 from nodegp.posterior import Marginals, Posterior
 
 
@@ -38,6 +38,10 @@ class Adam(Engine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.max_iter < 1:
+            raise ValueError(f"Adam: max_iter must be at least 1, got {self.max_iter}")
+        if not self.tol >= 0:
+            raise ValueError(f"Adam: tol must not be negative, got {self.tol}")
         if self.learning_rate <= 0:
             raise ValueError(f"Adam: learning_rate must be positive, got {self.learning_rate}")
         if self.batch_size is not None and self.batch_size < 1:
@@ -163,7 +167,7 @@ class _Run:
             likelihood=likelihood,
             labels=labels,
             explained=explained,
-            sites=sites_from(expectation, labels, projection.prior_var),
+            sites=sites_from(expectation, labels, smallest_precision(projection)),
             elbo=elbo,
             elbo_trace=trace,
             n_iter=n_iter,

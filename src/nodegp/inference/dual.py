@@ -50,6 +50,13 @@ class Dual(Engine):
     max_steps: int = 200
     point_iter: int = 20
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_iter < 1:
+            raise ValueError(f"Dual: max_iter must be at least 1, got {self.max_iter}")
+        if not self.tol > 0:
+            raise ValueError(f"Dual: tol must be positive, got {self.tol}")
+
     def fit(self, problem: Problem, report: Report) -> Fit:
         search = _Search(self, problem, report)
         names = list(problem.free_parameters())

@@ -21,9 +21,9 @@ from nodegp.linalg import not_positive_definite
 from nodegp.posterior import Marginals, Sites
 
 _BLOCK = 1 << 23  # entries of the largest array over (latents, inducing variables, labels)
-# The smallest site precision, relative to the prior's. A negative one, which robust-max asks
-# for now and then (it is not log-concave), could make the posterior improper; and dividing by
-# a precision is the cheapest way to the posterior variances.
+# The smallest site precision in the exact form, relative to the prior's. Robust-max, which is
+# not log-concave, asks for negative ones now and then; but dividing by the precision is the
+# cheapest way to the posterior variances. The whitened form takes any that leave B positive.
 _FLOOR = 1e-6
 
 
@@ -68,6 +68,14 @@ def prior_times(projection: Projection, alpha: Tensor) -> Tensor:
     return (alpha @ projection.W.mT) @ projection.W
 
 
+def smallest_precision(projection: Projection) -> Tensor:
+    """The floor of lambda2 at each label."""
+    prior_var = prior_variance(projection)
+    if isinstance(projection, Exact):
+        return _FLOOR / prior_var.clamp_min(1e-12)
+    return torch.full_like(prior_var, -torch.inf)
+
+
 def posterior_moments(projection: Projection, sites: Sites) -> Moments:
     """Mean and variance at the labels, from the sites."""
     if isinstance(projection, Exact):
@@ -106,7 +114,9 @@ def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
     for block in blocks:
         Wb = W[:, block]
         B = torch.baddbmm(B, Wb * lambda2[:, None, block], Wb.mT.expand(n_latents, -1, -1))
-    chol_B = torch.linalg.cholesky_ex(B)[0]
+    chol_B, failed = torch.linalg.cholesky_ex(B)
+    if failed.any():  # negative sites went too far: no posterior at all, so no step there
+        chol_B = torch.full_like(chol_B, torch.nan)
 
     pulled = (lambda1 @ W.mT)[:, :, None]  # (L, M, 1)
     mean = torch.cholesky_solve(pulled, chol_B)[:, :, 0] @ W
@@ -220,17 +230,16 @@ def start_sites(
     """
     prior_var = prior_variance(projection)
     if not likelihood.shift_invariant or n_latents == 1:
-        floor = (_FLOOR / prior_var.clamp_min(1e-12)).expand(n_latents, -1)
-        return Sites(torch.zeros_like(floor), floor)
+        lambda2 = (_FLOOR / prior_var.clamp_min(1e-12)).expand(n_latents, -1)
+        return Sites(torch.zeros_like(lambda2), lambda2)
     variance = variance_between(projection)
     own = (labels.y == torch.arange(n_latents, device=prior_var.device)[:, None]).to(prior_var)
     return Sites((5.7 * own - 0.3) / variance.sqrt(), (1.8 * own + 0.4) / variance)
 
 
-def sites_from(expectation: Expectation, labels: Marginals, prior_var: Tensor) -> Sites:
+def sites_from(expectation: Expectation, labels: Marginals, floor: Tensor) -> Sites:
     """The sites whose gradients match the likelihood's: where a whole step would go."""
-    floor = _FLOOR / prior_var.clamp_min(1e-12)[:, None]
-    lambda2 = (-2.0 * expectation.variance_gradient).maximum(floor)
+    lambda2 = (-2.0 * expectation.variance_gradient).maximum(floor[:, None])
     # The floor enters lambda1 too, or the fixed point would move.
     lambda1 = expectation.mean_gradient + lambda2 * labels.mean
     return Sites(lambda1.mT.contiguous(), lambda2.mT.contiguous())
@@ -260,14 +269,14 @@ def solve(
 ) -> Solution:
     """Steps until the sites stand still: their residual, not the ELBO's change, decides,
     because a halved step fakes a small change."""
-    prior_var = prior_variance(projection)
+    floor = smallest_precision(projection)
     state = evaluate(projection, likelihood, labels, sites)
     trace = [state.elbo]
     # Latents are stepped as if independent; their coupling would make whole steps overshoot.
     full_rate = 1.0 if len(sites.lambda1) == 1 else 0.7
-    accelerate = _Anderson(_FLOOR / prior_var.clamp_min(1e-12))
+    accelerate = _Anderson(floor)
     for _ in range(max_steps):
-        target = sites_from(state.expectation, state.labels, prior_var)
+        target = sites_from(state.expectation, state.labels, floor)
         distance = residual(state.sites, target)
         if distance < tol:
             return Solution(state, trace, True)
