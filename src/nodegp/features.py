@@ -53,7 +53,7 @@ class Rows:
         """|x - centre|^2 of each row."""
         if not self.is_sparse:
             return (self.values**2).sum(1)
-        squares = np.asarray(self.values.multiply(self.values).sum(axis=1)).ravel()
+        squares = _row_squares(self.values)
         if self.centre is not None:
             squares = squares - 2.0 * (self.values @ self.centre) + self.centre @ self.centre
         return torch.from_numpy(np.maximum(squares, 0.0))
@@ -121,6 +121,11 @@ class LazyRows:
 
     def _at(self, index: np.ndarray) -> np.ndarray:
         return index if self.index is None else self.index[index]
+
+
+def _row_squares(matrix: sp.csr_array) -> np.ndarray:
+    squared = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return squared @ np.ones(matrix.shape[1])
 
 
 def _width(matrix: Any) -> int:
@@ -277,7 +282,7 @@ class Preprocessor:
             if self.scale is not None:
                 values.data *= self.scale[values.indices]
             if self.unit_rows:
-                norms = np.sqrt(np.asarray(values.multiply(values).sum(axis=1)).ravel())
+                norms = np.sqrt(_row_squares(values))
                 values.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(values.indptr))
             return Rows(values, self.centre)
         dense = raw[index].astype(np.float64)

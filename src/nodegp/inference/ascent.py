@@ -18,7 +18,7 @@ _LARGEST_STEP = 2.0
 
 
 def ascend(
-    objective: Objective, start: np.ndarray, max_iter: int, gain: float = 1e-5, memory: int = 10
+    objective: Objective, start: np.ndarray, max_iter: int, gain: float, memory: int = 10
 ) -> tuple[int, bool]:
     """Climb from ``start``; returns the iterations taken and whether it settled.
 

@@ -92,7 +92,9 @@ class _Search:
             z = None if points is None else torch.from_numpy(x[n_theta:].reshape(points.shape))
             return self.evaluate(np.clip(x[:n_theta], -_LOG_BOUND, _LOG_BOUND), z)
 
-        n_iter, settled = ascend(objective, start, max_iter)
+        # One latent is solved to rounding; several leave an ELBO that is good to some 1e-5.
+        gain = 1e-5 if self.problem.n_latents == 1 else 1e-4
+        n_iter, settled = ascend(objective, start, max_iter, gain)
         return n_iter, settled, "" if settled else f"raise max_iter (now {max_iter})"
 
     def evaluate(self, theta: np.ndarray, points: Tensor | None) -> tuple[float, np.ndarray]:
@@ -138,7 +140,7 @@ class _Search:
         solution, projection = self.best
         state = solution.state
         if not solution.converged:
-            advice = f"raise max_steps of Dual (now {self.engine.max_steps}) or loosen tol"
+            advice = self._advice(solution, state.labels.mean.dtype)
         plain = {n: float(v) for n, v in zip(self.names, np.exp(self.theta), strict=True)}
         kernel, likelihood = self.problem.components(plain)
         inducing = self.problem.projector.bags(self.points)
@@ -154,6 +156,16 @@ class _Search:
             converged=settled and solution.converged,
             jitter=projection.jitter,
             advice=advice,
+        )
+
+    def _advice(self, solution: Solution, dtype: torch.dtype) -> str:
+        if len(solution.trace) > self.engine.max_steps:
+            return f"raise max_steps of Dual (now {self.engine.max_steps}) or loosen tol"
+        if dtype == torch.float32:
+            return "float32 cannot tell whether the next step is up; use dtype='float64'"
+        return (
+            "no step raises the ELBO any more, though the sites have not settled: the posterior "
+            "is a valid bound; likelihood='softmax' has no such points"
         )
 
     def _components(self, theta: Tensor) -> tuple[Any, Likelihood]:

@@ -152,19 +152,17 @@ def gradients(projection: Projection, state: State) -> tuple[Tensor, ...]:
 
 def _exact_gradient(projection: Exact, state: State) -> Tensor:
     """In K. With T = (I + K lambda2)^-1: d Var = T dK T^T and d mean = T dK alpha."""
-    lambda2, moments = state.sites.lambda2, state.moments
+    lambda2, (alpha, mean, _, _, factor) = state.sites.lambda2, state.moments
     g_mean = state.expectation.mean_gradient.mT
     g_var = state.expectation.variance_gradient.mT
-    alpha = moments.alpha
-    gradient = torch.zeros_like(projection.K)
-    for c in range(len(alpha)):
-        S = lambda2[c].sqrt()
-        A_inverse = moments.factor[c].mT @ moments.factor[c]
-        T = A_inverse / S[:, None] * S  # S^-1 A^-1 S
-        gradient += T.mT @ ((g_var[c] + 0.5 * lambda2[c])[:, None] * T)
-        gradient -= 0.5 * S[:, None] * A_inverse * S  # from log |A|
-        along = T.mT @ g_mean[c] + lambda2[c] * (T @ moments.mean[c]) - 0.5 * alpha[c]
-        gradient += torch.outer(along, alpha[c])
+    S = lambda2.sqrt()
+    A_inverse = factor.mT @ factor  # (L, O, O)
+    T = A_inverse * (S[:, None, :] / S[:, :, None])  # S^-1 A^-1 S
+    mismatch = (g_var + 0.5 * lambda2)[:, :, None]  # zero where the sites match the likelihood
+    gradient = (mismatch * T).flatten(0, 1).mT @ T.flatten(0, 1)
+    gradient -= 0.5 * (S[:, :, None] * A_inverse).mul_(S[:, None, :]).sum(0)  # from log |A|
+    along = (T.mT @ g_mean[:, :, None] + lambda2[:, :, None] * (T @ mean[:, :, None]))[:, :, 0]
+    gradient += (along - 0.5 * alpha).mT @ alpha
     return 0.5 * (gradient + gradient.mT)
 
 
