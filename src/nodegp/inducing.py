@@ -28,8 +28,10 @@ from nodegp.filters import Bags
 from nodegp.kernels import Kernel
 from nodegp.linalg import check_finite, cholesky
 
-# Above this many labels `auto` takes points: see docs/decisions.md for the measurement.
+# Above this many labels `auto` takes points, and above that it leaves them where k-means put
+# them: see docs/decisions.md for the measurements.
 MAX_LABELLED = 1000
+MAX_OPTIMISED = 5000
 DEFAULT_POINTS = 300
 _KMEANS_ROWS = 20_000
 
@@ -107,7 +109,9 @@ def choose(name: str | Inducing, n_points: int | None, n_labels: int) -> Inducin
     if isinstance(name, Inducing):
         return name
     if name == "auto":
-        name = "labelled" if n_labels <= MAX_LABELLED else "points"
+        if n_labels > MAX_LABELLED:
+            return Points(n_points, optimise=n_labels <= MAX_OPTIMISED)
+        name = "labelled"
     if name == "labelled":
         return Labelled()
     if name == "points":
