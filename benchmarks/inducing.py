@@ -30,7 +30,7 @@ def main() -> None:
         "300 points, optimised": Points(300),
         "600 points": Points(600, optimise=False),
     }
-    print(f"{'labels':>6}  {'inducing':22} {'seconds':>8} {'elbo':>9} {'accuracy':>8} {'log loss':>8}")
+    print("labels  inducing, seconds, elbo, accuracy, log loss")
     for n_labels in map(int, args.labels.split(",")):
         shuffled = np.random.default_rng(args.seed).permutation(pool)
         train, test = shuffled[:n_labels], shuffled[n_labels : n_labels + 3000]

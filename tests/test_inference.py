@@ -28,9 +28,10 @@ from helpers import (
     smooth_scores,
     toy_problem,
 )
-from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, estimators
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp import posterior as posterior_module
 from nodegp.covariance import covariance
+from nodegp.estimators import base as estimators_base
 from nodegp.inducing import Labelled, Points
 from nodegp.inference import Adam, Dual, sites
 from nodegp.inference.dual import _Search
@@ -402,7 +403,7 @@ def test_blocks_of_predictions_are_the_whole(monkeypatch):
     graph = random_graph()
     model = GraphGPClassifier(FIXED_RBF).fit(graph, hide(smooth_classes(graph), np.arange(9)))
     whole, latent = model.predict_proba(), model.predict_latent()
-    monkeypatch.setattr(estimators, "_CROSS_BUDGET", 40)
+    monkeypatch.setattr(estimators_base, "_CROSS_BUDGET", 40)
     monkeypatch.setattr(posterior_module, "_BLOCK", 60)
     assert len(list(model._marginal_blocks(graph, np.arange(24)))) > 3
     np.testing.assert_allclose(model.predict_proba(), whole, atol=1e-12)
@@ -503,7 +504,7 @@ def loo_and_refits(likelihood, inducing, engine, every=1):
         return engine.fit(toy_problem(likelihood, inducing, graph=graph, nodes=labelled), quiet)
 
     whole = fit(nodes)
-    divided = leave_one_out(whole.labels, whole.explained, whole.sites)
+    divided = leave_one_out(whole.labels, whole.explained, whole.kept, whole.alpha)
     refits = [
         fit(np.delete(nodes, n)).posterior.marginals(node_bags(graph, nodes[[n]])) for n in left_out
     ]

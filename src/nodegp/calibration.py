@@ -24,19 +24,22 @@ def tempered(proba: np.ndarray, temperature: float) -> np.ndarray:
     return powered / powered.sum(axis=1, keepdims=True)
 
 
-def fit_temperature(loo_proba: np.ndarray, y: np.ndarray) -> float:
+def fit_temperature(
+    loo_proba: np.ndarray, y: np.ndarray, confidence: np.ndarray | None = None
+) -> float:
     """The temperature with the least leave-one-out log loss; 1 if there is one class only.
 
     A few dozen labels may leave the loss nearly flat, so log T has a standard normal prior: it
-    weighs as much as a label or two.
+    weighs as much as a label or two. A label of which the expert was unsure counts for less.
     """
+    weight = np.ones(len(y)) if confidence is None else confidence
     if loo_proba.shape[1] < 2:
         return 1.0
     rows = np.arange(len(y))
 
     def loss(log_temperature: float) -> float:
         proba = tempered(loo_proba, float(np.exp(log_temperature)))
-        fit = -float(np.log(np.maximum(proba[rows, y], _SMALLEST)).sum())
+        fit = -float((weight * np.log(np.maximum(proba[rows, y], _SMALLEST))).sum())
         return fit + 0.5 * log_temperature**2
 
     found = minimize_scalar(loss, bounds=_BOUNDS, method="bounded", options={"xatol": 1e-3})

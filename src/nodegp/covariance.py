@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,13 @@ Elementwise = Callable[[Tile], list[Tensor]]
 def covariance(kernel: Kernel, a: Bags, b: Bags) -> Tensor:
     """Cov(a, b), shape (len(a), len(b)): Eq. 12 between nodes, Eq. 16 with inducing points."""
     coefficients = kernel.coefficients()
-    if coefficients is not None and len(coefficients) <= 2:
-        return _combine(coefficients, [_power_zero(a, b), _power_one(a, b)])
-    return _filtered(lambda tile: [kernel(tile)], a, b)[0]
+    if coefficients is None or len(coefficients) > 2:
+        return _filtered(lambda tile: [kernel(tile)], a, b)[0]
+    constant, slope = [*coefficients, 0.0][:2]
+    product = slope * _power_one(a, b)
+    if isinstance(constant, Tensor) or constant != 0:
+        product = product + constant * _power_zero(a, b)
+    return product
 
 
 def variance(kernel: Kernel, a: Bags) -> Tensor:
@@ -103,13 +108,19 @@ class VarianceCache:
         else:
             sizes = np.diff(self._a.row_weights().indptr).astype(np.int64)
             if (sizes**2).sum() <= CACHE:
-                self._tiles = list(_bag_tiles(self._a))
+                self._tiles = [build() for build in _bag_tiles(self._a)]
 
     def __call__(self, kernel: Kernel) -> Tensor:
         if self._powers is not None:
             return _combine(kernel.coefficients(), self._powers)
-        tiles = _bag_tiles(self._a) if self._tiles is None else self._tiles
-        return _within(lambda tile: [kernel(tile)], iter(tiles), len(self._a))[0]
+        tiles = _bag_tiles(self._a)
+        if self._tiles is not None:
+            tiles = (partial(_same, tile) for tile in self._tiles)
+        return _within(lambda tile: [kernel(tile)], tiles, len(self._a))[0]
+
+
+def _same(tile: _BagTile) -> _BagTile:
+    return tile
 
 
 # --- between two sets of bags ---------------------------------------------------------------
@@ -175,12 +186,12 @@ def _power_zero(a: Bags, b: Bags) -> Tensor:
 
 def _power_one(a: Bags, b: Bags) -> Tensor:
     """W_a G W_b^T: the filter passes through a linear kernel, so average first."""
-    return inner_products(_averaged(a), _averaged(b))
+    return _filtered(lambda tile: [tile.inner], _averaged(a), _averaged(b))[0]
 
 
-def _averaged(bags: Bags) -> Rows:
-    rows = _rows(bags)
-    return rows if bags.weights is None else rows.combined(bags.weights)
+def _averaged(bags: Bags) -> Bags:
+    """Bags of one row each, with the same answers from a linear kernel."""
+    return bags if bags.weights is None else Bags(None, _rows(bags).combined(bags.weights))
 
 
 def _higher_powers(tile: Tile, degree: int) -> list[Tensor]:
@@ -212,7 +223,11 @@ class _BagTile:
     weight: Tensor  # (B, ...)
 
 
-def _bag_tiles(bags: Bags) -> Iterator[_BagTile]:
+# Tiles are handed on unbuilt: who needs gradients builds them again instead of keeping them.
+_Builder = Callable[[], _BagTile]
+
+
+def _bag_tiles(bags: Bags) -> Iterator[_Builder]:
     """Every pair of rows within each bag, in tiles of bounded size."""
     weights = bags.row_weights()
     sizes = np.diff(weights.indptr).astype(np.int64)
@@ -222,7 +237,7 @@ def _bag_tiles(bags: Bags) -> Iterator[_BagTile]:
         load = np.cumsum(np.maximum(sizes[small] ** 2, sizes[small] * bags.rows.width)) // TILE
         for members in np.split(small, np.flatnonzero(np.diff(load)) + 1):
             if len(members):
-                yield _ragged_tile(bags, weights, members)
+                yield partial(_ragged_tile, bags, weights, members)
     else:
         # Padded to a few common sizes, so that they can be stacked.
         padded = _common_sizes(sizes[small])
@@ -230,7 +245,8 @@ def _bag_tiles(bags: Bags) -> Iterator[_BagTile]:
             members = small[padded == size]
             step = max(TILE // int(size * max(size, bags.rows.width)), 1)
             for start in range(0, len(members), step):
-                yield _stacked_tile(bags, weights, members[start : start + step], int(size))
+                some = members[start : start + step]
+                yield partial(_stacked_tile, bags, weights, some, int(size))
     for bag in np.flatnonzero(sizes > side):
         yield from _large_bag_tiles(bags, weights, int(bag), side)
 
@@ -270,43 +286,45 @@ def _stacked_tile(bags: Bags, weights: sp.csr_array, members: np.ndarray, size: 
     return _BagTile(torch.from_numpy(members), tile, value[:, :, None] * value[:, None, :])
 
 
-def _large_bag_tiles(bags: Bags, weights: sp.csr_array, bag: int, side: int) -> Iterator[_BagTile]:
-    """The lower half of a bag's square in tiles; one off the diagonal counts twice."""
+def _large_bag_tiles(bags: Bags, weights: sp.csr_array, bag: int, side: int) -> Iterator[_Builder]:
+    """The lower half of a bag's square in tiles."""
     entries = np.arange(weights.indptr[bag], weights.indptr[bag + 1])
     blocks = [entries[start : start + side] for start in range(0, len(entries), side)]
     for i, block in enumerate(blocks):
-        left = bags.rows.take(weights.indices[block])
-        for j, other in enumerate(blocks[: i + 1]):
-            right = left if i == j else bags.rows.take(weights.indices[other])
-            tile = _tile(left, right)
-            weight = np.outer(weights.data[block], weights.data[other]) * (1.0 if i == j else 2.0)
-            yield _BagTile(
-                torch.tensor([bag]),
-                Tile(tile.inner[None], tile.left[None], tile.right[None]),
-                torch.from_numpy(weight)[None],
-            )
+        for other in blocks[: i + 1]:
+            yield partial(_square_tile, bags, weights, bag, block, other)
 
 
-def _within(functions: Elementwise, tiles: Iterator[_BagTile], n_bags: int) -> list[Tensor]:
+def _square_tile(
+    bags: Bags, weights: sp.csr_array, bag: int, block: np.ndarray, other: np.ndarray
+) -> _BagTile:
+    """Pairs of some rows of one bag with others of it; off the diagonal they count twice."""
+    tile = _tile(bags.rows.take(weights.indices[block]), bags.rows.take(weights.indices[other]))
+    times = 1.0 if block is other else 2.0
+    weight = torch.from_numpy(times * np.outer(weights.data[block], weights.data[other]))
+    stacked = Tile(tile.inner[None], tile.left[None], tile.right[None])
+    return _BagTile(torch.tensor([bag]), stacked, weight[None])
+
+
+def _within(functions: Elementwise, tiles: Iterator[_Builder], n_bags: int) -> list[Tensor]:
     """w^T phi(G) w within each bag, for each element-wise function phi."""
 
-    def one_tile(part: _BagTile) -> tuple[Tensor, ...]:
-        shares = ((value * part.weight) for value in functions(part.tile))
-        return tuple(share.reshape(len(part.bags), -1).sum(1) for share in shares)
+    def one_tile(build: _Builder) -> tuple[Tensor, ...]:
+        part = build()
+        shares = (value * part.weight for value in functions(part.tile))
+        return part.bags, *(share.reshape(len(part.bags), -1).sum(1) for share in shares)
 
-    totals: list[Tensor] | None = None
-    for part in tiles:
+    empty = torch.zeros(0, dtype=torch.float64)
+    n_functions = len(functions(Tile(empty, empty, empty)))
+    totals = [torch.zeros(n_bags, dtype=torch.float64) for _ in range(n_functions)]
+    for build in tiles:
         if torch.is_grad_enabled():
-            values = checkpoint(one_tile, part, use_reentrant=False)
+            bags, *shares = checkpoint(one_tile, build, use_reentrant=False)
+            totals = [t.index_add(0, bags, s) for t, s in zip(totals, shares, strict=True)]
         else:
-            values = one_tile(part)
-        if totals is None:
-            totals = [torch.zeros(n_bags, dtype=torch.float64) for _ in values]
-        totals = [t.index_add(0, part.bags, v) for t, v in zip(totals, values, strict=True)]
-    if totals is None:
-        empty = torch.zeros(0, dtype=torch.float64)
-        shape = functions(Tile(empty, empty, empty))
-        return [torch.zeros(n_bags, dtype=torch.float64) for _ in shape]
+            bags, *shares = one_tile(build)
+            for total, share in zip(totals, shares, strict=True):
+                total.index_add_(0, bags, share)
     return totals
 
 
@@ -316,7 +334,7 @@ def _low_powers_within(bags: Bags) -> list[Tensor]:
     step = max(TILE // max(bags.rows.width, 64), 1)
     for start in range(0, len(bags), step):
         part = bags.take(np.arange(start, min(start + step, len(bags))))
-        squares.append(_averaged(part).squared_norms())
+        squares.append(_rows(_averaged(part)).squared_norms())
     return [
         torch.from_numpy(totals**2),
         torch.cat(squares) if squares else torch.zeros(0, dtype=torch.float64),

@@ -20,7 +20,7 @@ from nodegp.linalg import sparse_matmul
 
 KINDS = ("auto", "tfidf", "l2", "standardise", "raw")
 _DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
-_BLOCK = 1 << 16  # rows at a time where a pass over all nodes is needed
+_BLOCK = 1 << 22  # entries at a time where a pass over all nodes is needed
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,10 @@ def inner_products(left: Rows, right: Rows) -> Tensor:
             inner += float(left.centre @ right.centre)
         return inner
     if left.is_sparse:
-        inner = sparse_matmul(left.values, right.values.mT)
+        # One-hot rows of a grown graph are wider than inducing points of the graph fitted on.
+        missing = left.values.shape[1] - right.values.shape[1]
+        points = torch.nn.functional.pad(right.values, (0, missing)) if missing else right.values
+        inner = sparse_matmul(left.values, points.mT)
         if left.centre is not None:
             inner = inner - right.values @ torch.from_numpy(left.centre)
         return inner
@@ -232,12 +235,14 @@ class Preprocessor:
     n_features: int = 0
 
     @classmethod
-    def fit(cls, raw: Any, kind: str = "auto", center: bool = False) -> Preprocessor:
-        """Learn the preprocessing of raw features (csr, array, or None)."""
+    def fit(
+        cls, raw: Any, kind: str = "auto", center: bool = False, n_nodes: int = 0
+    ) -> Preprocessor:
+        """Learn the preprocessing of raw features (csr, array, or None for ``n_nodes`` nodes)."""
         if kind not in KINDS:
             raise ValueError(f"features must be one of {list(KINDS)}, got {kind!r}")
         if raw is None:
-            return cls("one-hot")
+            return cls("one-hot", n_features=n_nodes)
         if kind == "auto":
             kind = _kind_for(raw)
         n_features = raw.shape[1]
@@ -262,6 +267,12 @@ class Preprocessor:
             if raw is not None:
                 raise ValueError(
                     f"the model was fitted on a graph without features; this one has {raw.shape[1]}"
+                )
+            if n_nodes < self.n_features:
+                raise ValueError(
+                    f"the model was fitted on a graph of {self.n_features} nodes without features, "
+                    f"which it knows by position; this one has only {n_nodes}. Keep the old "
+                    "nodes first and in their order, and put new ones after them."
                 )
             return LazyRows(sp.eye_array(n_nodes, format="csr"), self)
         if raw is None:
@@ -297,8 +308,9 @@ class Preprocessor:
 
     def _mean(self, raw: Any) -> np.ndarray:
         total = np.zeros(raw.shape[1])
-        for start in range(0, raw.shape[0], _BLOCK):
-            index = np.arange(start, min(start + _BLOCK, raw.shape[0]))
+        step = max(_BLOCK // max(_width(raw), 1), 1)
+        for start in range(0, raw.shape[0], step):
+            index = np.arange(start, min(start + step, raw.shape[0]))
             block = self.transform(raw, index).values
             total += block.sum(axis=0) if sp.issparse(block) else block.sum(0).numpy()
         return total / raw.shape[0]
@@ -335,8 +347,9 @@ def _moments(raw: Any) -> tuple[np.ndarray, np.ndarray]:
     else:
         mean = raw.mean(axis=0, dtype=np.float64)
         square = np.zeros(raw.shape[1])
-        for start in range(0, n, _BLOCK):
-            square += ((raw[start : start + _BLOCK] - mean) ** 2).sum(axis=0)
+        step = max(_BLOCK // max(_width(raw), 1), 1)
+        for start in range(0, n, step):
+            square += ((raw[start : start + step] - mean) ** 2).sum(axis=0)
     deviation = np.sqrt(square / n)
     deviation[deviation < 1e-9 * np.abs(mean)] = 0.0
     return mean, deviation

@@ -45,6 +45,8 @@ class Bags:
         return Bags(weights, self.rows.take(touched))
 
     def in_memory(self) -> Bags:
+        if isinstance(self.rows, Rows):
+            return self
         return Bags(self.weights, self.rows.take(np.arange(len(self.rows))))
 
     def row_weights(self) -> sp.csr_array:

@@ -159,8 +159,8 @@ class Points(Inducing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_points is not None and self.n_points < 1:
-            raise ValueError(f"Points: n_points must be at least 1, got {self.n_points}")
+        if self.n_points is not None and (self.n_points < 1 or int(self.n_points) != self.n_points):
+            raise ValueError(f"Points: n_points must be a whole number >= 1, got {self.n_points}")
 
     def prepare(self, kernel, labelled, features, like, rng):
         n_points = self.n_points or min(len(labelled), DEFAULT_POINTS)
@@ -222,14 +222,15 @@ def kmeans(features: RowSource, n_points: int, rng: np.random.Generator) -> Tens
 
     index = np.arange(len(features))
     if len(index) > _KMEANS_ROWS:
-        index = np.sort(rng.choice(index, max(_KMEANS_ROWS, 10 * n_points), replace=False))
+        size = min(len(index), max(_KMEANS_ROWS, 10 * n_points))
+        index = np.sort(rng.choice(index, size, replace=False))
     rows = features.take(index)
     # More clusters than distinct rows would leave some empty, with centres that mean nothing.
     n_points = min(n_points, _count_distinct(rows.uncentred()))
     seed = int(rng.integers(2**31 - 1))
     kind = KMeans if len(index) * n_points <= 2_000_000 else MiniBatchKMeans
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows: see below
+        warnings.simplefilter("ignore", ConvergenceWarning)  # equal centres go below
         centres = kind(n_points, n_init=1, random_state=seed).fit(rows.uncentred()).cluster_centers_
     if rows.centre is not None:
         centres = centres - rows.centre

@@ -81,6 +81,10 @@ class Kernel(Component):
 
     def learn(self, *names: str) -> Kernel:
         """A copy in which only these own hyper-parameters are learnt (none: all fixed)."""
+        if any(True for _ in self.children()):
+            raise TypeError(
+                f"{type(self).__name__} is made of kernels: call learn on those, then combine them"
+            )
         unknown = [name for name in names if name not in self.positive]
         if unknown:
             raise ValueError(

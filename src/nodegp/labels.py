@@ -6,6 +6,7 @@ unless told otherwise), and by None or NaN.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ def as_labels(y: Any) -> Any:
     """
     if isinstance(y, list | tuple) and any(isinstance(v, str) for v in y):
         return np.array(y, dtype=object)
+    gaps = isinstance(y, list | tuple) and None in y
+    if gaps or (isinstance(y, np.ndarray) and y.dtype.kind == "O"):
+        values = np.array(y, dtype=object)
+        if all(v is None or isinstance(v, Real) for v in values.ravel().tolist()):
+            return values.astype(float)  # numbers and gaps: None becomes NaN
     return y
 
 

@@ -161,11 +161,11 @@ class Softmax(Likelihood):
         if n_classes == 1:
             return 0.0 * (mean + var)[:, 0]
         h = mean[:, None] + var.sqrt()[:, None] * self._normals(mean)  # (O, S, C)
-        own = h.gather(2, y[:, None, None].expand(-1, h.shape[1], 1))[:, :, 0]
-        log_right = own - torch.logsumexp(h, 2)
+        log_total = torch.logsumexp(h, 2)
         if bool((confidence == 1).all()):
             # The linear part of log softmax has an exact expectation; only the rest is sampled.
-            return mean.gather(1, y[:, None])[:, 0] - torch.logsumexp(h, 2).mean(1)
+            return mean.gather(1, y[:, None])[:, 0] - log_total.mean(1)
+        log_right = h.gather(2, y[:, None, None].expand(-1, h.shape[1], 1))[:, :, 0] - log_total
         wrong = ((1 - confidence) / (n_classes - 1))[:, None]
         gain = (confidence[:, None] - wrong).clamp_min(0.0)
         return torch.logaddexp(gain.log() + log_right, wrong.log()).mean(1)

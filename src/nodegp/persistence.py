@@ -61,6 +61,8 @@ def save(model: Any, path: str | Path, include_graph: bool = False) -> None:
     """Write a fitted estimator. The file appears whole or not at all."""
     if not hasattr(model, "posterior_"):
         raise ValueError("fit the model before saving it")
+    if not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"no folder {str(Path(path).parent)!r} to save a model in")
     arrays = _Arrays()
     description: dict[str, Any] = {
         "format": FORMAT,
@@ -123,8 +125,8 @@ def load(path: str | Path) -> Any:
         )
     try:
         return _rebuild(description, stored)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{str(path)!r} is damaged: {error!r}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ModelFileError(f"{str(path)!r} cannot be read: {error}") from error
 
 
 def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
@@ -137,8 +139,8 @@ def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
     for name, entry in description["arrays"].items():
         setattr(model, name, _get(entry, stored))
     model.preprocessor_ = _rebuild_preprocessor(description["preprocessor"], stored)
-    device = parameters.get("device")
-    if device is None or not torch.cuda.is_available():
+    device = parameters.get("device") or "cpu"
+    if device != "cpu" and not torch.cuda.is_available():
         device = "cpu"
     posterior: dict[str, Any] = {"chol": None} | {
         name: torch.from_numpy(stored[f"posterior.{name}"]).to(device)

@@ -106,16 +106,17 @@ def sample_joint(mean: Tensor, cov: Tensor, n_samples: int, rng: np.random.Gener
     return mean + torch.einsum("lrk,slk->srl", root, noise)
 
 
-def leave_one_out(marginals: Marginals, explained: Tensor, sites: Sites) -> Marginals:
+def leave_one_out(
+    marginals: Marginals, explained: Tensor, kept: Tensor, alpha: Tensor
+) -> Marginals:
     """q(h_n) without label n, for each label: its site is divided out of the posterior.
 
-    ``explained`` (O, L) is the part of each variance that u carries, ``w_n^T Cov[v] w_n``.
+    All (O, L): ``explained`` is the part s of each variance that u carries, ``w_n^T Cov[v] w_n``;
+    ``kept`` is 1 - lambda2 s and ``alpha`` is lambda1 - lambda2 m. The engine hands these over,
+    because it has them to more digits than the differences would give.
     """
-    lambda1, lambda2 = sites.lambda1.mT, sites.lambda2.mT
     # 1/s_- = 1/s - lambda2, arranged so that s = 0 (no features at all) is no special case.
-    # An engine that stopped early may leave a site larger than the posterior's precision.
-    kept = (1.0 - lambda2 * explained).clamp_min(1e-6)
-    without = explained / kept
-    mean = (marginals.mean - explained * lambda1) / kept
-    var = marginals.var - explained + without
-    return Marginals(mean, var.clamp_min(_SMALLEST_VARIANCE))
+    without = explained / kept.clamp_min(torch.finfo(kept.dtype).tiny)
+    mean = marginals.mean - without * alpha
+    var = (marginals.var - explained + without).clamp_min(_SMALLEST_VARIANCE)
+    return Marginals(mean.cpu(), var.cpu())

@@ -54,6 +54,7 @@ class Adam(Engine):
         whole = self.batch_size is None or self.batch_size >= n_labels
         best, best_elbo, trace = run.snapshot(), run.elbo_value(), []
         since_best, converged, step = 0, False, 0
+        advice = "raise max_iter or the learning_rate of Adam"
         trace.append(best_elbo)
         for step in range(1, self.max_iter + 1):
             optimiser.zero_grad()
@@ -71,11 +72,18 @@ class Adam(Engine):
             since_best = 0 if elbo > best_elbo + self.tol * abs(best_elbo) else since_best + 1
             if elbo > best_elbo:
                 best, best_elbo = run.snapshot(), elbo
+            if not math.isfinite(elbo):
+                advice = "it diverged: lower the learning_rate of Adam"
+                break
             if self.tol > 0 and since_best >= self.patience:
-                converged = True
+                # At rest near the best, or on the way down from it?
+                converged = elbo >= best_elbo - 0.01 * abs(best_elbo)
+                advice = advice if converged else "it diverged: lower the learning_rate of Adam"
                 break
         run.restore(best)
-        return run.finish(best_elbo, np.array(trace), step, converged or self.tol == 0)
+        # With tol=0 the number of steps is the user's choice, and taking them all is the plan.
+        planned = self.tol == 0 and step == self.max_iter
+        return run.finish(best_elbo, np.array(trace), step, converged or planned, advice)
 
 
 class _Run:
@@ -144,7 +152,9 @@ class _Run:
         var = (slack[:, None] + explained).clamp_min(1e-12)
         return Marginals((self.mean @ W).mT, var), explained
 
-    def finish(self, elbo: float, trace: np.ndarray, n_iter: int, converged: bool) -> Fit:
+    def finish(
+        self, elbo: float, trace: np.ndarray, n_iter: int, converged: bool, advice: str
+    ) -> Fit:
         problem = self.problem
         with torch.no_grad():
             plain = {n: math.exp(v) for n, v in zip(self.names, self.theta.tolist(), strict=True)}
@@ -156,6 +166,7 @@ class _Run:
             eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
         # Adam has no sites. The ones that match the likelihood at its q take their place.
         expectation = likelihood.expectation(problem.y, *labels, problem.confidence)
+        sites = sites_from(expectation, labels, smallest_precision(projection))
         return Fit(
             posterior=Posterior(
                 kernel,
@@ -167,13 +178,16 @@ class _Run:
             likelihood=likelihood,
             labels=labels,
             explained=explained,
-            sites=sites_from(expectation, labels, smallest_precision(projection)),
+            # Short of convergence a site may exceed the posterior's precision.
+            kept=(1.0 - sites.lambda2.mT * explained).clamp_min(1e-6),
+            alpha=sites.lambda1.mT - sites.lambda2.mT * labels.mean,
+            sites=sites,
             elbo=elbo,
             elbo_trace=trace,
             n_iter=n_iter,
             converged=converged,
             jitter=projection.jitter,
-            advice="raise max_iter or the learning_rate of Adam",
+            advice=advice,
         )
 
     def describe(self) -> str:

@@ -49,7 +49,8 @@ def ascend(
                 break
             # The parabola through value, slope and new value says where to try next.
             shortfall = value + rate * slope - new_value
-            rate *= min(max(0.5 * rate * slope / max(shortfall, 1e-300), 0.1), 0.5)
+            wanted = 0.5 * rate * slope / max(shortfall, 1e-300) if np.isfinite(shortfall) else 0.1
+            rate *= min(max(wanted, 0.1), 0.5)
             if rate * slope < gain:
                 return iteration, True
         step, change = proposal - x, gradient - new_gradient

@@ -54,6 +54,8 @@ class Fit:
     likelihood: Likelihood
     labels: Marginals  # q(h) at the labelled nodes
     explained: Tensor  # (O, L) the part of that variance which u carries
+    kept: Tensor  # (O, L) what of its precision is left without the label's own site
+    alpha: Tensor  # (O, L) lambda1 - lambda2 m
     sites: Sites
     elbo: float
     elbo_trace: np.ndarray

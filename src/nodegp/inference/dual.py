@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.inducing import Projection
+from nodegp.inducing import Projection, Whitened
 from nodegp.inference.ascent import ascend
 from nodegp.inference.base import Engine, Fit, Problem, Report
 from nodegp.inference.sites import (
@@ -29,6 +29,7 @@ from nodegp.inference.sites import (
     variance_between,
 )
 from nodegp.likelihoods import Likelihood
+from nodegp.linalg import NotPositiveDefiniteError
 from nodegp.posterior import Posterior, Sites
 
 # Hyper-parameters stay within these factors of one another's scale; beyond, kernels overflow.
@@ -80,6 +81,7 @@ class _Search:
         self.points: Tensor | None = None
         self.trace: list[float] = []
         self.best: tuple[Solution, Projection] | None = None
+        self.whitened = False
 
     def climb(self, points: Tensor | None, max_iter: int) -> tuple[int, bool, str]:
         """Quasi-Newton ascent; leaves the best seen in ``theta``, ``points`` and ``best``."""
@@ -88,9 +90,17 @@ class _Search:
         if points is not None:
             start = np.concatenate([start, points.numpy().ravel()])
 
+        # A start beyond the bounds is the user's word for it that there is no harm there.
+        low, high = np.minimum(self.theta, -_LOG_BOUND), np.maximum(self.theta, _LOG_BOUND)
+
         def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
             z = None if points is None else torch.from_numpy(x[n_theta:].reshape(points.shape))
-            return self.evaluate(np.clip(x[:n_theta], -_LOG_BOUND, _LOG_BOUND), z)
+            try:
+                return self.evaluate(np.clip(x[:n_theta], low, high), z)
+            except NotPositiveDefiniteError:
+                if self.best is None:
+                    raise
+                return -math.inf, np.zeros_like(x)  # a step too far, not the end of the fit
 
         # One latent is solved to rounding; several leave an ELBO that is good to some 1e-5.
         gain = 1e-5 if self.problem.n_latents == 1 else 1e-4
@@ -105,7 +115,7 @@ class _Search:
         with torch.enable_grad():
             kernel, likelihood = self._components(values)
             projection = self.problem.projector(kernel, z)
-        solution = self._solve(projection.detached(), likelihood)
+        solution, projection = self._solve(projection, likelihood)
         state = solution.state
         with torch.no_grad():
             seeds = list(gradients(projection.detached(), state))
@@ -127,15 +137,16 @@ class _Search:
                 for g, x in zip(found, inputs, strict=True)
             ]
         )
-        self._keep(solution, projection.detached(), theta, points)
+        self._keep(solution, projection, theta, points)
         return state.elbo, gradient
 
     def finish(self, n_iter: int, settled: bool, advice: str) -> Fit:
         """The posterior at the best hyper-parameters seen."""
         if self.best is None:  # nothing was free to be learnt
             kernel, likelihood = self._components(torch.from_numpy(self.theta))
-            projection = self.problem.projector(kernel, None).detached()
-            self._keep(self._solve(projection, likelihood), projection, self.theta, None)
+            projection = self.problem.projector(kernel, None)
+            solution, projection = self._solve(projection, likelihood)
+            self._keep(solution, projection, self.theta, None)
         assert self.best is not None
         solution, projection = self.best
         state = solution.state
@@ -149,6 +160,8 @@ class _Search:
             likelihood=likelihood,
             labels=state.labels,
             explained=state.moments.explained.mT,
+            kept=state.moments.kept.mT,
+            alpha=state.moments.alpha.mT,
             sites=state.sites,
             elbo=state.elbo,
             elbo_trace=np.array(self.trace),
@@ -171,12 +184,25 @@ class _Search:
     def _components(self, theta: Tensor) -> tuple[Any, Likelihood]:
         return self.problem.components(dict(zip(self.names, theta.exp(), strict=True)))
 
-    def _solve(self, projection: Projection, likelihood: Likelihood) -> Solution:
+    def _solve(self, projection: Projection, likelihood: Likelihood) -> tuple[Solution, Projection]:
+        """The converged sites, and the form of the projection that they were found in."""
+        if self.whitened:
+            projection = projection.whitened()
         with torch.no_grad():
-            sites = self._warm_sites(projection, likelihood)
-            return solve(
-                projection, likelihood, self.labels, sites, self.engine.tol, self.engine.max_steps
-            )
+            solution = self._solve_in(projection, likelihood)
+        if solution.converged or isinstance(projection, Whitened):
+            return solution, projection
+        # The exact form holds site precisions above zero. Robust-max may want some below, and
+        # then stands still short of its optimum; the whitened form lets it go there.
+        self.whitened = True
+        whitened = projection.whitened()
+        with torch.no_grad():
+            return self._solve_in(whitened, likelihood), whitened
+
+    def _solve_in(self, projection: Projection, likelihood: Likelihood) -> Solution:
+        fixed = projection.detached()
+        sites = self._warm_sites(fixed, likelihood)
+        return solve(fixed, likelihood, self.labels, sites, self.engine.tol, self.engine.max_steps)
 
     def _warm_sites(self, projection: Projection, likelihood: Likelihood) -> Sites:
         """The best sites seen, in units of this prior if the likelihood has none of its own."""
@@ -201,7 +227,7 @@ class _Search:
         if self.best is not None and elbo < self.best[0].state.elbo:
             return
         self.trace += solution.trace if self.best is None else [elbo]
-        self.best = solution, projection
+        self.best = solution, projection.detached()
         self.theta = np.array(theta)
         self.points = None if points is None else points.detach().clone()
         self.report(f"elbo {elbo:.4f}  " + self._describe())

@@ -10,6 +10,7 @@ Khat is the labels' covariance as u carries it: K itself, or W^T W for inducing 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -24,7 +25,8 @@ _BLOCK = 1 << 23  # entries of the largest array over (latents, inducing variabl
 # The smallest site precision in the exact form, relative to the prior's. Robust-max, which is
 # not log-concave, asks for negative ones now and then; but dividing by the precision is the
 # cheapest way to the posterior variances. The whitened form takes any that leave B positive.
-_FLOOR = 1e-6
+_FLOOR = {torch.float64: 1e-6, torch.float32: 1e-3}
+_POINTS = 128  # about the most quadrature points that a likelihood takes per label and latent
 
 
 class Labels(NamedTuple):
@@ -40,6 +42,7 @@ class Moments(NamedTuple):
     alpha: Tensor  # (L, O)
     mean: Tensor  # (L, O)
     explained: Tensor  # (L, O) the part of the variance that u carries
+    kept: Tensor  # (L, O) 1 - lambda2 explained: the cavity's share of the posterior precision
     half_log_det: Tensor  # 0.5 log |I + Khat lambda2|, summed over latents
     factor: Tensor  # (L, M, M), kept for gradients and the posterior
 
@@ -72,8 +75,13 @@ def smallest_precision(projection: Projection) -> Tensor:
     """The floor of lambda2 at each label."""
     prior_var = prior_variance(projection)
     if isinstance(projection, Exact):
-        return _FLOOR / prior_var.clamp_min(1e-12)
+        return _vague(prior_var)
     return torch.full_like(prior_var, -torch.inf)
+
+
+def _vague(prior_var: Tensor) -> Tensor:
+    """A site precision that says next to nothing."""
+    return _FLOOR[prior_var.dtype] / prior_var.clamp_min(1e-12)
 
 
 def posterior_moments(projection: Projection, sites: Sites) -> Moments:
@@ -95,11 +103,11 @@ def _exact_moments(projection: Exact, sites: Sites) -> Moments:
         raise not_positive_definite(K, "covariance of the labelled nodes", "with its sites")
     eye = torch.eye(len(K), dtype=K.dtype, device=K.device).expand_as(A)
     inverse = torch.linalg.solve_triangular(chol_A, eye, upper=False)  # A^-1 = inverse^T inverse
-    explained = (1.0 - (inverse * inverse).sum(1)) / lambda2
-    solved = inverse.mT @ (inverse @ (S * (lambda1 @ K))[:, :, None])
-    alpha = lambda1 - S * solved[:, :, 0]
+    kept = (inverse * inverse).sum(1)  # diag A^-1
+    explained = (1.0 - kept) / lambda2
+    alpha = S * (inverse.mT @ (inverse @ (lambda1 / S)[:, :, None]))[:, :, 0]  # S A^-1 S^-1
     half_log_det = chol_A.diagonal(dim1=1, dim2=2).log().sum()
-    return Moments(alpha, alpha @ K, explained, half_log_det, inverse)
+    return Moments(alpha, alpha @ K, explained, kept, half_log_det, inverse)
 
 
 def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
@@ -126,7 +134,8 @@ def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
         explained.append(torch.linalg.solve_triangular(chol_B, Wb, upper=False).square_().sum(1))
     half_log_det = chol_B.diagonal(dim1=1, dim2=2).log().sum()
     alpha = lambda1 - lambda2 * mean
-    return Moments(alpha, mean, torch.cat(explained, 1), half_log_det, chol_B)
+    s = torch.cat(explained, 1)
+    return Moments(alpha, mean, s, 1.0 - lambda2 * s, half_log_det, chol_B)
 
 
 def posterior_arrays(projection: Projection, state: State) -> tuple[Tensor | None, Tensor, Tensor]:
@@ -152,7 +161,8 @@ def gradients(projection: Projection, state: State) -> tuple[Tensor, ...]:
 
 def _exact_gradient(projection: Exact, state: State) -> Tensor:
     """In K. With T = (I + K lambda2)^-1: d Var = T dK T^T and d mean = T dK alpha."""
-    lambda2, (alpha, mean, _, _, factor) = state.sites.lambda2, state.moments
+    lambda2, alpha, mean = state.sites.lambda2, state.moments.alpha, state.moments.mean
+    factor = state.moments.factor
     g_mean = state.expectation.mean_gradient.mT
     g_var = state.expectation.variance_gradient.mT
     S = lambda2.sqrt()
@@ -204,11 +214,21 @@ def evaluate(projection: Projection, likelihood: Likelihood, labels: Labels, sit
     if isinstance(projection, Whitened):
         var = var + (projection.prior_var - projection.W.square().sum(0)).clamp_min(0.0)
     at_labels = Marginals(moments.mean.mT, var.mT.clamp_min(1e-12))
-    expectation = likelihood.expectation(labels.y, *at_labels, labels.confidence)
+    expectation = _expectation(likelihood, labels, at_labels)
     # KL = 0.5 (tr(Cov - I) + |E[v]|^2 + log |I + Khat lambda2|), whitened, in terms of sites.
     traces = (moments.alpha * moments.mean - sites.lambda2 * moments.explained).sum()
     elbo = float(expectation.value.sum() - 0.5 * traces - moments.half_log_det)  # Eq. 5
     return State(sites, moments, at_labels, expectation, elbo)
+
+
+def _expectation(likelihood: Likelihood, labels: Labels, at: Marginals) -> Expectation:
+    """The likelihood's expectation, a bounded number of labels at a time."""
+    step = max(_BLOCK // (_POINTS * at.mean.shape[1]), 1)
+    if len(at.mean) <= step:
+        return likelihood.expectation(labels.y, *at, labels.confidence)
+    blocks = zip(*(t.split(step) for t in (labels.y, *at, labels.confidence)), strict=True)
+    parts = [likelihood.expectation(*block) for block in blocks]
+    return Expectation(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
 def variance_between(projection: Projection) -> Tensor:
@@ -228,7 +248,7 @@ def start_sites(
     """
     prior_var = prior_variance(projection)
     if not likelihood.shift_invariant or n_latents == 1:
-        lambda2 = (_FLOOR / prior_var.clamp_min(1e-12)).expand(n_latents, -1)
+        lambda2 = _vague(prior_var).expand(n_latents, -1)
         return Sites(torch.zeros_like(lambda2), lambda2)
     variance = variance_between(projection)
     own = (labels.y == torch.arange(n_latents, device=prior_var.device)[:, None]).to(prior_var)
@@ -243,11 +263,16 @@ def sites_from(expectation: Expectation, labels: Marginals, floor: Tensor) -> Si
     return Sites(lambda1.mT.contiguous(), lambda2.mT.contiguous())
 
 
-def residual(sites: Sites, target: Sites) -> float:
-    """How far the sites are from their fixed point, relative to their size."""
+def residual(sites: Sites, target: Sites, prior_var: Tensor) -> float:
+    """How far the sites are from their fixed point, relative to their size.
+
+    In units of the prior: else the enormous precision of a label whose prior variance is zero
+    (no features, no neighbours) would drown all others.
+    """
+    units = (prior_var.sqrt(), prior_var)
     return max(
-        float((a - b).norm() / b.norm().clamp_min(1e-12))
-        for a, b in zip(sites, target, strict=True)
+        float(((a - b) * unit).norm() / (b * unit).norm().clamp_min(1e-12))
+        for a, b, unit in zip(sites, target, units, strict=True)
     )
 
 
@@ -267,15 +292,20 @@ def solve(
 ) -> Solution:
     """Steps until the sites stand still: their residual, not the ELBO's change, decides,
     because a halved step fakes a small change."""
-    floor = smallest_precision(projection)
+    floor, prior_var = smallest_precision(projection), prior_variance(projection)
+    sites = Sites(sites.lambda1, sites.lambda2.maximum(floor))
     state = evaluate(projection, likelihood, labels, sites)
+    if not math.isfinite(state.elbo):
+        # Sites from elsewhere, negative ones among them, can be too much for this prior.
+        vague = _vague(prior_var).expand_as(sites.lambda2)
+        state = evaluate(projection, likelihood, labels, Sites(0.0 * vague, vague))
     trace = [state.elbo]
     # Latents are stepped as if independent; their coupling would make whole steps overshoot.
     full_rate = 1.0 if len(sites.lambda1) == 1 else 0.7
     accelerate = _Anderson(floor)
     for _ in range(max_steps):
         target = sites_from(state.expectation, state.labels, floor)
-        distance = residual(state.sites, target)
+        distance = residual(state.sites, target, prior_var)
         if distance < tol:
             return Solution(state, trace, True)
         proposal = evaluate(
@@ -286,7 +316,7 @@ def solve(
             accelerate.forget()
             if rate < 1e-4:
                 # Nowhere to go that the floating-point ELBO can tell is up.
-                return Solution(state, trace, distance < 100 * tol)
+                return Solution(state, trace, distance < max(10 * tol, 1e-5))
             moved = (torch.lerp(a, b, rate) for a, b in zip(state.sites, target, strict=True))
             proposal = evaluate(projection, likelihood, labels, Sites(*moved))
             rate *= 0.5

@@ -1,0 +1,345 @@
+"""What classifier and regressor share: putting a model together, fitting it, predicting h.
+
+This is the one place where graph, preprocessing, filter, kernel, likelihood, inducing
+variables and engine meet. It holds no maths of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import wraps
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from nodegp import inference
+from nodegp.features import LazyRows, Preprocessor
+from nodegp.filters import Bags, Filter, Identity, NeighbourMean
+from nodegp.graph import Graph, check_nodes
+from nodegp.inducing import Inducing, choose
+from nodegp.kernels import Kernel
+from nodegp.labels import as_labels, is_labelled
+from nodegp.likelihoods import Likelihood
+from nodegp.linalg import threads_for
+from nodegp.neighbours import joined_graph, table_graph
+from nodegp.posterior import Marginals, Posterior, sample_joint
+
+FILTERS = {"mean": NeighbourMean, "identity": Identity}
+ENGINES = {"dual": inference.Dual, "adam": inference.Adam}
+# Entries of the largest array that a prediction makes, (nodes touched, inducing variables): 2 GiB.
+_CROSS_BUDGET = 1 << 28
+
+
+class GraphGP(BaseEstimator):
+    """What classifier and regressor share: fitting, and predicting h."""
+
+    # Parameters, which each kind sets in its own __init__ as scikit-learn wants it.
+    filter: Filter | str | None
+    features: str
+    center: bool
+    inducing: Inducing | str
+    n_inducing: int | None
+    engine: inference.Engine | str
+    unlabelled: Any
+    n_neighbors: int
+    max_iter: int | None
+    tol: float | None
+    device: str | None
+    dtype: str | None
+    random_state: Any
+    verbose: int
+
+    # Set by fit; see GraphGPClassifier.
+    graph_: Graph | None
+    table_: bool
+    preprocessor_: Preprocessor
+    features_: str
+    filter_: Filter
+    posterior_: Posterior
+
+    # --- fitting ----------------------------------------------------------------------------
+
+    def _fit_posterior(
+        self,
+        graph: Graph,
+        labelled: np.ndarray,
+        targets: np.ndarray,
+        confidence: np.ndarray,
+        kernel: Kernel,
+        likelihood: Likelihood,
+        n_latents: int,
+    ) -> inference.Fit:
+        """Fit q at the labelled nodes and set the fitted attributes that both kinds share."""
+        rng = _generator(self.random_state)
+        like = torch.zeros((), dtype=torch_dtype(self.dtype), device=_device(self.device))
+        if not isinstance(kernel, Kernel):
+            raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")
+        self.filter_ = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
+        rows = self._rows(graph)
+        bags = self.filter_.bags(graph, rows, labelled)
+        self.inducing_ = choose(self.inducing, self.n_inducing, len(labelled))
+        problem = inference.Problem(
+            kernel=kernel,
+            likelihood=likelihood,
+            projector=self.inducing_.prepare(kernel, bags, rows, like, rng),
+            y=torch.from_numpy(targets).to(like.device),
+            confidence=torch.from_numpy(confidence).to(like),
+            n_latents=n_latents,
+            rng=rng,
+        )
+        fit = self._engine().fit(problem, self._report)
+        self.posterior_ = fit.posterior
+        self.kernel_ = fit.posterior.kernel
+        self.likelihood_ = fit.likelihood
+        self.elbo_ = fit.elbo
+        self.elbo_trace_ = fit.elbo_trace
+        self.n_iter_ = fit.n_iter
+        self.converged_ = fit.converged
+        self.jitter_ = fit.jitter
+        self.labelled_ = labelled
+        if not fit.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in {fit.n_iter} iterations "
+                f"(elbo {fit.elbo:.4f}); {fit.advice}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return fit
+
+    def _engine(self) -> inference.Engine:
+        engine = component(self.engine, ENGINES, inference.Dual, inference.Engine, "engine")
+        changes = {"max_iter": self.max_iter, "tol": self.tol}
+        return replace(engine, **{k: v for k, v in changes.items() if v is not None})
+
+    def _start(self, X: Any, y: Any) -> tuple[Graph, np.ndarray, np.ndarray]:
+        """The graph to fit, the labels as an array, and where there are any."""
+        if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
+            raise ValueError(
+                f"n_neighbors must be a whole number of at least 1, got {self.n_neighbors!r}"
+            )
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        if isinstance(X, Graph):
+            self.n_features_in_ = X.n_features
+            n_nodes, raw = X.n_nodes, X.features
+        else:
+            raw = _table(validate_data(self, X, accept_sparse="csr", dtype="numeric"))
+            n_nodes = raw.shape[0]
+        y = column_or_1d(as_labels(y), warn=True, dtype=None)
+        if len(y) != n_nodes:
+            raise ValueError(
+                f"y has {len(y)} entries for {n_nodes} nodes; give one per node, with "
+                f"{self.unlabelled!r} where there is no label"
+            )
+        self.preprocessor_ = Preprocessor.fit(raw, self.features, self.center, n_nodes)
+        self.features_ = self.preprocessor_.kind
+        self.table_ = not isinstance(X, Graph)
+        if self.table_:
+            rows = self.preprocessor_.rows_of(raw, n_nodes)
+            X = table_graph(raw, rows, self.n_neighbors)
+        self.graph_ = X
+        mask = is_labelled(y, self.unlabelled)
+        if not mask.any():
+            raise ValueError(
+                "y has no labels at all: every entry is "
+                f"{self.unlabelled!r}, None or NaN. Label at least one node."
+            )
+        return X, y, np.flatnonzero(mask)
+
+    def _report(self, line: str) -> None:
+        if self.verbose:
+            print(line, file=sys.stderr, flush=True)
+
+    # --- predicting -------------------------------------------------------------------------
+
+    def predict_latent(
+        self, X: Any = None, nodes: Any = None, cov: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior mean and variance of the latent values h.
+
+        Parameters
+        ----------
+        X : Graph, or a table if the model was fitted on one; default the graph fitted on
+            It may have nodes and edges that the model has not seen.
+        nodes : node numbers or mask, optional
+            Which nodes to answer for; all by default.
+        cov : bool
+            Joint covariance over the nodes, (latents, nodes, nodes), in place of variances.
+
+        Returns
+        -------
+        mean : (nodes, latents)
+        variance : (nodes, latents), or (latents, nodes, nodes)
+        """
+        graph, nodes = self._asked(X, nodes)
+        if cov:
+            mean, covariance = self._joint(graph, nodes)
+            return mean.numpy(), covariance.numpy()
+        marginals = self._marginals(graph, nodes)
+        return marginals.mean.numpy(), marginals.var.numpy()
+
+    def sample_latent(
+        self, X: Any = None, nodes: Any = None, n_samples: int = 1, random_state: Any = None
+    ) -> np.ndarray:
+        """Draws of h from the joint posterior, shape (n_samples, nodes, latents)."""
+        graph, nodes = self._asked(X, nodes)
+        mean, covariance = self._joint(graph, nodes)
+        return sample_joint(mean, covariance, n_samples, _generator(random_state)).numpy()
+
+    def _joint(self, graph: Graph, nodes: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        if len(nodes) ** 2 * self.posterior_.n_latents > _CROSS_BUDGET:
+            raise ValueError(
+                f"the joint covariance of {len(nodes)} nodes and {self.posterior_.n_latents} "
+                "latents is too large to hold; pass nodes= to ask about fewer"
+            )
+        return self.posterior_.joint(self._bags(graph, nodes))
+
+    def _asked(self, X: Any, nodes: Any) -> tuple[Graph, np.ndarray]:
+        """The graph and node numbers that a prediction is about."""
+        check_is_fitted(self, "posterior_")
+        if X is None:
+            if self.graph_ is None:
+                raise ValueError(
+                    "this model was saved without its graph; pass a Graph to predict on, or "
+                    "save with include_graph=True"
+                )
+            return self.graph_, check_nodes(nodes, self.graph_.n_nodes)
+        if isinstance(X, Graph):
+            return X, check_nodes(nodes, X.n_nodes)
+        if not self.table_:
+            raise TypeError(
+                f"the model was fitted on a Graph; predict on a nodegp.Graph too, not on a "
+                f"{type(X).__name__}"
+            )
+        raw = _table(validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False))
+        rows = self.preprocessor_.rows_of(raw, raw.shape[0])
+        known = self.graph_
+        assert known is not None  # a table's rows are always kept
+        graph = joined_graph(known, self._rows(known), raw, rows, self.n_neighbors)
+        return graph, known.n_nodes + check_nodes(nodes, raw.shape[0])
+
+    def _rows(self, graph: Graph) -> LazyRows:
+        return self.preprocessor_.rows_of(graph.features, graph.n_nodes)
+
+    def _bags(self, graph: Graph, nodes: np.ndarray) -> Bags:
+        return self.filter_.bags(graph, self._rows(graph), nodes)
+
+    def _marginal_blocks(self, graph: Graph, nodes: np.ndarray) -> Iterator[Marginals]:
+        """q(h) at the nodes in order, in blocks whose covariances with u fit in memory."""
+        if len(nodes) == 0:
+            empty = torch.zeros(0, self.posterior_.n_latents, dtype=torch.float64)
+            yield Marginals(empty, empty)
+            return
+        rows_allowed = max(_CROSS_BUDGET // self.posterior_.n_inducing, 1)
+        touched = 1 + np.diff(graph.adjacency.indptr)[nodes]
+        one_block = min(graph.n_nodes, touched.sum()) <= rows_allowed
+        block = np.zeros(len(nodes), int) if one_block else np.cumsum(touched) // rows_allowed
+        starts = np.flatnonzero(np.diff(block, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], len(nodes)], strict=True):
+            yield self.posterior_.marginals(self._bags(graph, nodes[start:stop]))
+
+    def _threads(self, nodes: np.ndarray) -> Any:
+        # Twenty nodes cost about what one row and column of a factorisation does.
+        return threads_for(max(self.posterior_.n_inducing, len(nodes) // 20))
+
+    def _marginals(self, graph: Graph, nodes: np.ndarray) -> Marginals:
+        with self._threads(nodes):
+            parts = list(self._marginal_blocks(graph, nodes))
+        return Marginals(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+    def save(self, path: str | Path, include_graph: bool = False) -> None:
+        """Write the fitted model to one file; ``nodegp.load(path)`` reads it back.
+
+        The graph is left out unless asked for (a model fitted on a table needs its rows to
+        find neighbours, so there it is always included).
+        """
+        from nodegp.persistence import save
+
+        save(self, path, include_graph)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def all_or_nothing(fit: Any) -> Any:
+    """A ``fit`` that leaves the estimator as it was if it fails."""
+
+    @wraps(fit)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
+
+
+def component(value: Any, names: dict[str, Any], default: Any, kind: type, what: str) -> Any:
+    """A part of the model given as an object, by name, or not at all."""
+    if value is None:
+        return default()
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str) and value in names:
+        return names[value]()
+    raise ValueError(
+        f"{what} must be one of {list(names)} or a {kind.__name__} object, got {value!r}"
+    )
+
+
+def check_scored(known: np.ndarray, y: np.ndarray, X: Any) -> None:
+    n_nodes = X.n_nodes if isinstance(X, Graph) else None if X is None else np.shape(X)[0]
+    if n_nodes is not None and len(y) != n_nodes:
+        raise ValueError(f"y has {len(y)} entries for {n_nodes} nodes")
+    if not len(known):
+        raise ValueError("y has no labels to score against")
+
+
+def _table(raw: Any) -> Any:
+    """A checked table as the features of a graph."""
+    kind = raw.data.dtype if hasattr(raw, "indptr") else raw.dtype
+    return raw if kind in (np.float32, np.float64) else raw.astype(np.float64)
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if isinstance(seed, np.random.RandomState):
+        return np.random.default_rng(seed.randint(2**31 - 1))
+    return np.random.default_rng(seed)
+
+
+def _device(name: str | None) -> torch.device:
+    try:
+        device = torch.device(name or "cpu")
+    except RuntimeError as error:
+        raise ValueError(f"device {name!r} is not one that torch knows: {error}") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {name!r} was asked for, but torch finds no CUDA here")
+    return device
+
+
+def torch_dtype(name: str | None) -> torch.dtype:
+    dtypes = {None: torch.float64, "float64": torch.float64, "float32": torch.float32}
+    if name not in dtypes:
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {name!r}")
+    return dtypes[name]

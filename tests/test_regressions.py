@@ -1,0 +1,190 @@
+"""Bugs that were found and fixed, each with the test that would have caught it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
+from nodegp.component import Component
+from nodegp.covariance import VarianceCache
+from nodegp.features import Preprocessor
+from nodegp.filters import NeighbourMean
+from nodegp.inducing import Points
+from nodegp.inference import Adam, Dual
+from nodegp.kernels import RBF, Linear, Matern
+from nodegp.likelihoods import Gaussian
+
+
+def labelled_graph(n=80, n_labels=40, n_features=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n)
+    X = rng.standard_normal((n, n_features)) + 2.0 * np.eye(3, n_features)[y]
+    A = sp.random_array((n, n), density=0.04, rng=rng)
+    labels = np.where(np.arange(n) < n_labels, y, -1)
+    return A, X, labels
+
+
+def test_a_label_without_prior_variance_does_not_fake_convergence():
+    # Its site precision is enormous and used to drown all others in the residual.
+    A, X, y = labelled_graph()
+    A = sp.lil_array(A)
+    A[0, :], A[:, 0] = 0, 0
+    X[0] = 0
+    settings = {"kernel": Linear(fixed=("variance",)), "features": "raw", "calibrate": None}
+    loose = GraphGPClassifier(**settings).fit(Graph(A, X), y)
+    tight = GraphGPClassifier(engine=Dual(tol=1e-7, max_steps=2000), **settings)
+    tight.fit(Graph(A, X), y)
+    assert loose.converged_
+    assert loose.elbo_ == pytest.approx(tight.elbo_, abs=0.01)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0, 0.2, fixed=("variance",)), Matern(0.5, 1.0, 0.1)])
+def test_warm_sites_that_do_not_suit_the_next_kernel(kernel):
+    # Negative site precisions carried to another lengthscale left no posterior there at all.
+    A, X, y = labelled_graph(120, 80)
+    model = GraphGPClassifier(kernel, inducing=Points(15, optimise=False), random_state=0)
+    model.fit(Graph(A, X), y)
+    assert np.isfinite(model.elbo_)
+    assert np.isfinite(model.predict_proba()).all()
+
+
+def test_a_failed_fit_leaves_a_fitted_model_as_it_was():
+    A, X, y = labelled_graph()
+    graph = Graph(A, X)
+    model = GraphGPClassifier().fit(graph, y)
+    before, attributes = model.predict_proba(graph), dict(vars(model))
+    for bad in (np.full(80, -1), np.arange(79)):
+        with pytest.raises(ValueError, match="y has"):
+            model.fit(Graph(A, 5.0 * X), bad)
+    model.set_params(likelihood="bernoulli")
+    with pytest.raises(ValueError, match="two classes"):
+        model.fit(graph, y)
+    assert vars(model) == attributes | {"likelihood": "bernoulli"}
+    np.testing.assert_array_equal(model.predict_proba(graph), before)
+
+
+def test_leave_one_out_with_hardly_any_noise():
+    rng = np.random.default_rng(0)
+    X, noise = rng.standard_normal((15, 2)), 1e-8
+    y = np.sin(X[:, 0])
+    model = GraphGPRegressor(
+        RBF(fixed=("variance", "lengthscale")),
+        "identity",
+        Gaussian(noise, fixed=("noise",)),
+        features="raw",
+    )
+    model.fit(Graph(sp.csr_array((15, 15)), X), y)
+    standard = (y - y.mean()) / y.std()
+    K = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(2)) + noise * np.eye(15)
+    inverse = np.linalg.inv(K)
+    expected = y - y.std() * (inverse @ standard) / np.diag(inverse)
+    # The matrix has a condition number of some 1e8, and both sides lose that many digits.
+    np.testing.assert_allclose(model.loo_mean_, expected, atol=1e-4)
+
+
+def test_adam_that_diverges_says_so():
+    A, X, y = labelled_graph()
+    engine = Adam(learning_rate=5.0, max_iter=200, check_every=5, patience=3)
+    with pytest.warns(ConvergenceWarning, match="learning_rate"):
+        model = GraphGPClassifier(engine=engine).fit(Graph(A, X), y)
+    assert not model.converged_
+
+
+def test_featureless_points_on_a_grown_graph():
+    A, _, y = labelled_graph()
+    grown = sp.block_diag([A, sp.csr_array((2, 2))], format="lil")
+    grown[80, 3] = 1
+    for inducing in ("labelled", "points"):
+        model = GraphGPClassifier(Linear(), inducing=inducing, random_state=0).fit(Graph(A), y)
+        old = model.predict_proba(Graph(A))
+        np.testing.assert_allclose(model.predict_proba(Graph(grown))[10:80], old[10:], atol=1e-6)
+        with pytest.raises(ValueError, match="Keep the old nodes first"):
+            model.predict_proba(Graph(sp.csr_array(A)[:70, :70]))
+
+
+def test_start_values_far_out_are_not_moved_in_silence():
+    X = np.linspace(0, 1, 12)[:, None]
+    fixed = Gaussian(1e-9, fixed=("noise",))
+    model = GraphGPRegressor(likelihood=fixed).fit(Graph(sp.csr_array((12, 12)), X), X[:, 0])
+    assert model.likelihood_.noise == 1e-9
+
+
+def test_unsure_labels_weigh_less_in_the_temperature():
+    A, X, y = labelled_graph()
+    sure = GraphGPClassifier(calibrate="loo").fit(Graph(A, X), y)
+    unsure = GraphGPClassifier(calibrate="loo")
+    unsure.fit(Graph(A, X), y, label_confidence=np.full(80, 0.4))
+    assert abs(np.log(unsure.temperature_)) < abs(np.log(sure.temperature_)) + 1.0
+
+
+def test_two_components_cannot_share_a_name():
+    with pytest.raises(ValueError, match="already"):
+        type("RBF", (Component,), {"__module__": "elsewhere"})
+
+
+def test_a_composite_kernel_does_not_pretend_to_learn():
+    with pytest.raises(TypeError, match="made of kernels"):
+        (RBF() + Linear()).learn()
+
+
+def test_gradients_through_a_hub_do_not_keep_its_tiles(monkeypatch):
+    # With every tile kept, memory would grow with the square of the degree.
+    import nodegp.covariance as module
+
+    monkeypatch.setattr(module, "TILE", 64)
+    monkeypatch.setattr(module, "CACHE", 1)
+    star = sp.coo_array((np.ones(60), (np.zeros(60, int), np.arange(1, 61))), shape=(61, 61))
+    X = np.random.default_rng(0).standard_normal((61, 2))
+    graph = Graph(star, X)
+    rows = Preprocessor.fit(X, "raw").rows_of(X, 61)
+    bags = NeighbourMean().bags(graph, rows, np.array([0]))
+    scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()), lambda t: t):
+        VarianceCache(RBF(), bags)(RBF(lengthscale=scale))
+    assert max(saved, default=0) < 61  # nothing of the size of a tile
+
+
+def test_joint_covariance_of_too_many_nodes_is_refused(monkeypatch):
+    from nodegp.estimators import base
+
+    A, X, y = labelled_graph()
+    model = GraphGPClassifier().fit(Graph(A, X), y)
+    monkeypatch.setattr(base, "_CROSS_BUDGET", 80 * 80)
+    with pytest.raises(ValueError, match="pass nodes="):
+        model.predict_latent(cov=True)
+    assert model.predict_latent(nodes=[1, 2], cov=True)[1].shape == (3, 2, 2)
+
+
+def test_number_labels_with_gaps():
+    A, X, y = labelled_graph()
+    with_none = [None if v == -1 else int(v) for v in y]
+    model = GraphGPClassifier().fit(Graph(A, X), with_none)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+
+
+def test_more_points_than_the_sample_for_kmeans():
+    from nodegp.inducing import kmeans
+
+    n = 20_100
+    rows = Preprocessor.fit(np.zeros((n, 1)), "raw").rows_of(np.zeros((n, 1)), n)
+    assert kmeans(rows, 2_100, np.random.default_rng(0)).shape == (1, 1)
+
+
+def test_saving_into_a_folder_that_is_not_there(tmp_path):
+    A, X, y = labelled_graph()
+    model = GraphGPClassifier().fit(Graph(A, X), y)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        model.save(tmp_path / "nowhere" / "model.nodegp")
+
+
+def test_cuda_asked_for_where_there_is_none():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    A, X, y = labelled_graph()
+    with pytest.raises(ValueError, match="no CUDA"):
+        GraphGPClassifier(device="cuda").fit(Graph(A, X), y)
