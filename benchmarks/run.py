@@ -57,6 +57,18 @@ class Results:
         against = "" if other is None else f"   {peer}: {other:.4g}   ratio {ratio:.3g}"
         print(f"{case:44} {metric:9} {value:10.4g}{against}", flush=True)
 
+    def table(self) -> None:
+        """Everything again, in one table."""
+        print(f"\n{'case':48} {'metric':10} {'value':>10} {'peer value':>11} {'ratio':>7}  peer")
+        for row in self.rows:
+            other, ratio = (
+                "" if row[key] is None else f"{row[key]:.4g}" for key in ("peer_value", "ratio")
+            )
+            print(
+                f"{row['case']:48} {row['metric']:10} {row['value']:10.4g} {other:>11} "
+                f"{ratio:>7}  {row['peer']}"
+            )
+
 
 def paper_model(name: str, offset_fixed: bool = False) -> nodegp.GraphGPClassifier:
     """One hop, cubic kernel, robust-max, default engine; features as in the paper."""
@@ -102,8 +114,8 @@ def speed(results: Results, repeats: int, threads: int) -> None:
     # The machine may be better at one thread than at two: each peer gets its better number.
     gcn = min(
         (
-            run_peer("pyg", "pyg_gcn.py", ["--data", file, "--features", "sparse"], n)
-            for n in sorted({1, threads})
+            run_peer("pyg", "pyg_gcn.py", ["--data", file, "--features", features], n)
+            for features, n in (("both", threads), ("sparse", 1))
         ),
         key=lambda r: r["seconds"],
     )
@@ -189,12 +201,12 @@ def growth(results: Results, repeats: int, threads: int, largest: int | None) ->
             found.append(row)
             results.add(f"{case} {size:,}", "seconds", row["seconds"])
             results.add(f"{case} {size:,}", "peak GiB", row["peak_gib"])
-        if len(found) > 1:
-            logs = np.log([[r["size"], r["seconds"]] for r in found])
-            # Small sizes are all overhead: the exponent is that of the larger half.
-            upper = logs[-max(len(logs) // 2 + 1, 2) :]
-            exponent = float(np.polyfit(upper[:, 0], upper[:, 1], 1)[0])
-            results.add(f"{case}: exponent, larger half of sizes", "exponent", exponent)
+        for quantity in ("seconds", "peak_gib") if len(found) > 1 else ():
+            logs = np.log([[row["size"], row[quantity]] for row in found])
+            # Small sizes are mostly overhead, so the larger half has its own exponent.
+            for which, part in (("all sizes", logs), ("larger half", logs[len(logs) // 2 - 1 :])):
+                exponent = float(np.polyfit(part[:, 0], part[:, 1], 1)[0])
+                results.add(f"{case}: growth of {quantity}, {which}", "exponent", exponent)
 
 
 def _median_seconds(run: Any, repeats: int) -> float:
@@ -226,6 +238,7 @@ def main() -> None:
         floor(results, args.repeats)
     if "growth" in chosen:
         growth(results, args.repeats, args.threads, args.largest)
+    results.table()
     print(f"\nwritten to {os.path.relpath(args.out)}")
 
 
