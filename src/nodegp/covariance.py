@@ -32,7 +32,7 @@ from nodegp.filters import Bags
 from nodegp.kernels import Kernel, Tile
 from nodegp.linalg import sparse_matmul
 
-TILE = 1 << 18  # entries of one Gram tile, and of the rows behind it: 2 MiB, a cache's worth
+TILE = 1 << 20  # entries of one Gram tile, and of the rows behind it: 8 MiB
 CACHE = 1 << 24  # entries that a fit keeps between hyper-parameter steps: 128 MiB
 
 Elementwise = Callable[[Tile], list[Tensor]]
