@@ -81,7 +81,10 @@ class _Search:
         self.points: Tensor | None = None
         self.trace: list[float] = []
         self.best: tuple[Solution, Projection] | None = None
+        self.rough = False  # whether the best is the first, and its sites only roughly solved
         self.whitened = False
+        # The first solve, the longest, is only for a direction: a tenth of the precision will do.
+        self.tol = 10 * engine.tol if self.names else engine.tol
 
     def climb(self, points: Tensor | None, max_iter: int) -> tuple[int, bool, str]:
         """Quasi-Newton ascent; leaves the best seen in ``theta``, ``points`` and ``best``."""
@@ -102,8 +105,9 @@ class _Search:
                     raise
                 return -math.inf, np.zeros_like(x)  # a step too far, not the end of the fit
 
-        # One latent is solved to rounding; several leave an ELBO that is good to some 1e-5.
-        gain = 1e-5 if self.problem.n_latents == 1 else 1e-4
+        # One latent is solved to rounding; several leave an ELBO that is good to some 1e-5, and
+        # nobody can tell hyper-parameters apart that differ by less than a thousandth of a nat.
+        gain = 1e-5 if self.problem.n_latents == 1 else 1e-3
         n_iter, settled = ascend(objective, start, max_iter, gain)
         return n_iter, settled, "" if settled else f"raise max_iter (now {max_iter})"
 
@@ -142,11 +146,11 @@ class _Search:
 
     def finish(self, n_iter: int, settled: bool, advice: str) -> Fit:
         """The posterior at the best hyper-parameters seen."""
-        if self.best is None:  # nothing was free to be learnt
+        if self.best is None or self.rough:  # nothing was free, or there was nowhere to go
             kernel, likelihood = self._components(torch.from_numpy(self.theta))
-            projection = self.problem.projector(kernel, None)
+            projection = self.problem.projector(kernel, self.points)
             solution, projection = self._solve(projection, likelihood)
-            self._keep(solution, projection, self.theta, None)
+            self._keep(solution, projection, self.theta, self.points)
         assert self.best is not None
         solution, projection = self.best
         state = solution.state
@@ -202,7 +206,7 @@ class _Search:
     def _solve_in(self, projection: Projection, likelihood: Likelihood) -> Solution:
         fixed = projection.detached()
         sites = self._warm_sites(fixed, likelihood)
-        return solve(fixed, likelihood, self.labels, sites, self.engine.tol, self.engine.max_steps)
+        return solve(fixed, likelihood, self.labels, sites, self.tol, self.engine.max_steps)
 
     def _warm_sites(self, projection: Projection, likelihood: Likelihood) -> Sites:
         """The best sites seen, in units of this prior if the likelihood has none of its own."""
@@ -228,6 +232,7 @@ class _Search:
             return
         self.trace += solution.trace if self.best is None else [elbo]
         self.best = solution, projection.detached()
+        self.rough, self.tol = self.tol > self.engine.tol, self.engine.tol
         self.theta = np.array(theta)
         self.points = None if points is None else points.detach().clone()
         self.report(f"elbo {elbo:.4f}  " + self._describe())

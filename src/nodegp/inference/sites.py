@@ -44,7 +44,7 @@ class Moments(NamedTuple):
     explained: Tensor  # (L, O) the part of the variance that u carries
     kept: Tensor  # (L, O) 1 - lambda2 explained: the cavity's share of the posterior precision
     half_log_det: Tensor  # 0.5 log |I + Khat lambda2|, summed over latents
-    factor: Tensor  # (L, M, M), kept for gradients and the posterior
+    factor: Tensor  # (L, M, M) A^-1 or chol(B), kept for gradients and the posterior
 
 
 class State(NamedTuple):
@@ -101,13 +101,12 @@ def _exact_moments(projection: Exact, sites: Sites) -> Moments:
     chol_A, failed = torch.linalg.cholesky_ex(A)
     if failed.any():
         raise not_positive_definite(K, "covariance of the labelled nodes", "with its sites")
-    eye = torch.eye(len(K), dtype=K.dtype, device=K.device).expand_as(A)
-    inverse = torch.linalg.solve_triangular(chol_A, eye, upper=False)  # A^-1 = inverse^T inverse
-    kept = (inverse * inverse).sum(1)  # diag A^-1
+    A_inverse = torch.cholesky_inverse(chol_A)
+    kept = A_inverse.diagonal(dim1=1, dim2=2)
     explained = (1.0 - kept) / lambda2
-    alpha = S * (inverse.mT @ (inverse @ (lambda1 / S)[:, :, None]))[:, :, 0]  # S A^-1 S^-1
+    alpha = S * (A_inverse @ (lambda1 / S)[:, :, None])[:, :, 0]
     half_log_det = chol_A.diagonal(dim1=1, dim2=2).log().sum()
-    return Moments(alpha, alpha @ K, explained, kept, half_log_det, inverse)
+    return Moments(alpha, alpha @ K, explained, kept, half_log_det, A_inverse)
 
 
 def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
@@ -142,8 +141,8 @@ def posterior_arrays(projection: Projection, state: State) -> tuple[Tensor | Non
     """chol, mean and gain of :class:`nodegp.posterior.Posterior`."""
     alpha, factor = state.moments.alpha, state.moments.factor
     if isinstance(projection, Exact):
-        root = factor * state.sites.lambda2.sqrt()[:, None, :]
-        return None, alpha, root.mT @ root  # S A^-1 S
+        S = state.sites.lambda2.sqrt()
+        return None, alpha, S[:, :, None] * factor * S[:, None, :]
     eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     return projection.chol, alpha @ projection.W.mT, eye - torch.cholesky_inverse(factor)
 
@@ -162,11 +161,10 @@ def gradients(projection: Projection, state: State) -> tuple[Tensor, ...]:
 def _exact_gradient(projection: Exact, state: State) -> Tensor:
     """In K. With T = (I + K lambda2)^-1: d Var = T dK T^T and d mean = T dK alpha."""
     lambda2, alpha, mean = state.sites.lambda2, state.moments.alpha, state.moments.mean
-    factor = state.moments.factor
+    A_inverse = state.moments.factor  # (L, O, O)
     g_mean = state.expectation.mean_gradient.mT
     g_var = state.expectation.variance_gradient.mT
     S = lambda2.sqrt()
-    A_inverse = factor.mT @ factor  # (L, O, O)
     T = A_inverse * (S[:, None, :] / S[:, :, None])  # S^-1 A^-1 S
     mismatch = (g_var + 0.5 * lambda2)[:, :, None]  # zero where the sites match the likelihood
     gradient = (mismatch * T).flatten(0, 1).mT @ T.flatten(0, 1)
