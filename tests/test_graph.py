@@ -353,3 +353,21 @@ def test_nodes_as_numbers_or_mask(nodes, expected):
 def test_bad_nodes(nodes, match):
     with pytest.raises(ValueError, match=match):
         check_nodes(nodes, 4)
+
+
+def test_subgraph_keeps_order_edges_features_and_ids():
+    adjacency = np.array([[0, 1, 2, 0], [0, 0, 0, 3], [0, 0, 0, 0], [0, 0, 0, 0]])
+    graph = Graph(adjacency, features=np.arange(8.0).reshape(4, 2), ids=list("abcd"))
+    part = graph.subgraph([3, 0, 1])
+    np.testing.assert_array_equal(part.adjacency.toarray(), [[0, 0, 3], [0, 0, 1], [3, 1, 0]])
+    np.testing.assert_array_equal(part.features, [[6, 7], [0, 1], [2, 3]])
+    assert part.ids.tolist() == ["d", "a", "b"]
+    assert graph.subgraph(np.array([True, False, True, False])).n_edges == 1
+
+
+def test_largest_component():
+    adjacency = np.zeros((7, 7))
+    for i, j in [(0, 1), (2, 5), (5, 4), (3, 6)]:
+        adjacency[i, j] = 1
+    assert Graph(adjacency).largest_component().tolist() == [2, 4, 5]
+    assert Graph(np.zeros((3, 3))).largest_component().tolist() == [0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nodegp import (
+        active,
         datasets,
         features,
         filters,
@@ -30,6 +31,7 @@ __all__ = [
     "GraphGPClassifier",
     "GraphGPRegressor",
     "__version__",
+    "active",
     "datasets",
     "features",
     "filters",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 
 class Graph:
@@ -65,6 +66,20 @@ class Graph:
         if missing:
             raise ValueError(f"{len(missing)} ids are not in the graph, first: {missing[:5]}")
         return np.array([where[name] for name in ids], dtype=np.intp)
+
+    def subgraph(self, nodes: Any) -> Graph:
+        """The graph of these nodes (numbers or mask) and the edges between them, in this order."""
+        nodes = check_nodes(nodes, self.n_nodes)
+        return Graph(
+            self.adjacency[nodes][:, nodes],
+            None if self.features is None else self.features[nodes],
+            None if self.ids is None else self.ids[nodes],
+        )
+
+    def largest_component(self) -> np.ndarray:
+        """Numbers of the nodes in the largest connected component; of equal ones, the first."""
+        _, component = connected_components(self.adjacency, directed=False)
+        return np.flatnonzero(component == np.bincount(component).argmax())
 
     def __repr__(self) -> str:
         features = "no features" if self.features is None else f"{self.n_features} features"

@@ -8,8 +8,6 @@ inducing variables with their filter rows, q) and, on request, the graph.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from safetensors.numpy import save as to_bytes
 from nodegp.component import Component, from_dict
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
 from nodegp.features import Preprocessor, Rows
+from nodegp.files import write_atomically
 from nodegp.filters import Bags
 from nodegp.graph import Graph
 from nodegp.posterior import Posterior
@@ -91,7 +90,7 @@ def save(model: Any, path: str | Path, include_graph: bool = False) -> None:
             "features": arrays.put("graph.features", graph.features),
             "ids": arrays.put("graph.ids", graph.ids),
         }
-    _write_atomically(
+    write_atomically(
         Path(path), to_bytes(arrays.stored, metadata={"nodegp": json.dumps(description)})
     )
 
@@ -240,23 +239,3 @@ def _plain(name: str, value: Any) -> Any:
 
 def _unplain(value: Any) -> Any:
     return from_dict(value["component"]) if isinstance(value, dict) else value
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

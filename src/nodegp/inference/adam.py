@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nodegp.inducing import Whitened
+from nodegp.inference import checkpoint
 from nodegp.inference.base import Engine, Fit, Problem, Report
 from nodegp.inference.sites import sites_from, smallest_precision
 from nodegp.posterior import Marginals, Posterior
@@ -27,6 +29,10 @@ class Adam(Engine):
     Every ``check_every`` steps the ELBO is computed on all labels and kept if it is the best.
     It has converged when the best has not risen by more than ``tol`` (relative) over
     ``patience`` checks; ``tol=0`` runs all ``max_iter`` steps.
+
+    ``checkpoint`` names a file that is written at every check. A fit that finds it there, left
+    by the same fit (cut short, or with a smaller ``max_iter``), goes on from it and ends at the
+    same answer as if it had never stopped. The file stays: remove it when done.
     """
 
     max_iter: int = 10_000
@@ -35,6 +41,7 @@ class Adam(Engine):
     batch_size: int | None = None
     check_every: int = 200
     patience: int = 5
+    checkpoint: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,11 +59,10 @@ class Adam(Engine):
         optimiser = torch.optim.Adam(run.variables(), lr=self.learning_rate)
         n_labels = len(problem.y)
         whole = self.batch_size is None or self.batch_size >= n_labels
-        best, best_elbo, trace = run.snapshot(), run.elbo_value(), []
-        since_best, converged, step = 0, False, 0
-        advice = "raise max_iter or the learning_rate of Adam"
-        trace.append(best_elbo)
-        for step in range(1, self.max_iter + 1):
+        saved = _Saved(self, run, optimiser)
+        progress = saved.read() or _Progress(run.snapshot(), run.elbo_value())
+        outcome = self._outcome(progress)
+        while not outcome:
             optimiser.zero_grad()
             if whole:
                 loss = -run.elbo(None)
@@ -64,26 +70,109 @@ class Adam(Engine):
                 loss = -run.elbo(problem.rng.choice(n_labels, self.batch_size, replace=False))
             loss.backward()
             optimiser.step()
-            if step % self.check_every and step != self.max_iter:
+            progress.step += 1
+            if progress.step % self.check_every and progress.step != self.max_iter:
                 continue
             elbo = run.elbo_value()
-            trace.append(elbo)
-            report(f"step {step}  elbo {elbo:.4f}  {run.describe()}")
-            since_best = 0 if elbo > best_elbo + self.tol * abs(best_elbo) else since_best + 1
-            if elbo > best_elbo:
-                best, best_elbo = run.snapshot(), elbo
-            if not math.isfinite(elbo):
-                advice = "it diverged: lower the learning_rate of Adam"
-                break
-            if self.tol > 0 and since_best >= self.patience:
-                # At rest near the best, or on the way down from it?
-                converged = elbo >= best_elbo - 0.01 * abs(best_elbo)
-                advice = advice if converged else "it diverged: lower the learning_rate of Adam"
-                break
-        run.restore(best)
+            report(f"step {progress.step}  elbo {elbo:.4f}  {run.describe()}")
+            progress.note(elbo, run, self.tol)
+            # Not after a last, uneven stretch: a longer fit would not have checked there.
+            if progress.step % self.check_every == 0:
+                saved.write(progress)
+            outcome = self._outcome(progress)
+        run.restore(progress.best)
+        converged = outcome in ("settled", "planned")
+        return run.finish(
+            progress.best_elbo,
+            np.array(progress.trace),
+            progress.step,
+            converged,
+            "" if converged else outcome,
+        )
+
+    def _outcome(self, progress: _Progress) -> str:
+        """Empty while there is more to do, else how it ended or what to do about it."""
+        diverged = "it diverged: lower the learning_rate of Adam"
+        elbo = progress.trace[-1]
+        if not math.isfinite(elbo):
+            return diverged
+        if self.tol > 0 and progress.since_best >= self.patience:
+            # At rest near the best, or on the way down from it?
+            at_rest = elbo >= progress.best_elbo - 0.01 * abs(progress.best_elbo)
+            return "settled" if at_rest else diverged
+        if progress.step < self.max_iter:
+            return ""
         # With tol=0 the number of steps is the user's choice, and taking them all is the plan.
-        planned = self.tol == 0 and step == self.max_iter
-        return run.finish(best_elbo, np.array(trace), step, converged or planned, advice)
+        return "planned" if self.tol == 0 else "raise max_iter or the learning_rate of Adam"
+
+
+class _Progress:
+    """How far a fit has come, and the best it has seen."""
+
+    def __init__(self, best: list[Tensor], elbo: float):
+        self.best, self.best_elbo = best, elbo
+        self.trace = [elbo]
+        self.step = 0
+        self.since_best = 0  # checks without a rise worth counting
+
+    def note(self, elbo: float, run: _Run, tol: float) -> None:
+        self.trace.append(elbo)
+        rise = elbo > self.best_elbo + tol * abs(self.best_elbo)
+        self.since_best = 0 if rise else self.since_best + 1
+        if elbo > self.best_elbo:
+            self.best, self.best_elbo = run.snapshot(), elbo
+
+
+class _Saved:
+    """A fit's progress, variables, optimiser and random numbers on disk, if so wished."""
+
+    _NUMBERS = ("best_elbo", "trace", "step", "since_best")
+
+    def __init__(self, engine: Adam, run: _Run, optimiser: torch.optim.Optimizer):
+        self.run, self.optimiser = run, optimiser
+        self.max_iter = engine.max_iter
+        self.path = None if engine.checkpoint is None else Path(engine.checkpoint)
+        if self.path is not None:
+            problem = run.problem
+            settings = {
+                "learning_rate": engine.learning_rate,
+                "batch_size": engine.batch_size,
+                "check_every": engine.check_every,
+                "tol": engine.tol,
+                "kernel": problem.kernel.to_dict(),
+                "likelihood": problem.likelihood.to_dict(),
+                "rng": problem.rng.bit_generator.state,
+            }
+            # The start's W and variances stand for graph, features, filter and labelled nodes.
+            data = [problem.y, problem.confidence, run.start.W, run.start.prior_var, run.points]
+            self.mark = checkpoint.fingerprint(settings, data)
+
+    def write(self, progress: _Progress) -> None:
+        if self.path is None:
+            return
+        numbers = {name: getattr(progress, name) for name in self._NUMBERS}
+        tensors = {f"now.{i}": v for i, v in enumerate(self.run.variables())}
+        tensors |= {f"best.{i}": v for i, v in enumerate(progress.best)}
+        tensors |= checkpoint.optimiser_tensors(self.optimiser)
+        rng = self.run.problem.rng.bit_generator.state
+        checkpoint.write(self.path, self.mark, {"progress": numbers, "rng": rng}, tensors)
+
+    def read(self) -> _Progress | None:
+        found = None if self.path is None else checkpoint.read(self.path, self.mark)
+        if found is None:
+            return None
+        state, tensors = found
+        if state["progress"]["step"] > self.max_iter:
+            return None  # from a longer fit; this one is to stop before
+        n = len(self.run.variables())
+        self.run.restore([tensors[f"now.{i}"] for i in range(n)])
+        checkpoint.restore_optimiser(self.optimiser, tensors)
+        self.run.problem.rng.bit_generator.state = state["rng"]
+        best = [tensors[f"best.{i}"].to(v) for i, v in enumerate(self.run.variables())]
+        progress = _Progress(best, math.nan)
+        for name in self._NUMBERS:
+            setattr(progress, name, state["progress"][name])
+        return progress
 
 
 class _Run:
@@ -97,10 +186,10 @@ class _Run:
         points = problem.projector.points
         self.points = None if points is None else points.clone().requires_grad_()
         with torch.no_grad():
-            start = problem.projector(problem.kernel, self.points).whitened()
-        n_inducing = len(start.W)
-        self.mean = start.W.new_zeros(problem.n_latents, n_inducing).requires_grad_()
-        eye = torch.eye(n_inducing, dtype=start.W.dtype, device=start.W.device)
+            self.start = problem.projector(problem.kernel, self.points).whitened()
+        n_inducing = len(self.start.W)
+        self.mean = self.start.W.new_zeros(problem.n_latents, n_inducing).requires_grad_()
+        eye = torch.eye(n_inducing, dtype=self.start.W.dtype, device=self.start.W.device)
         self.factor = eye.repeat(problem.n_latents, 1, 1).requires_grad_()
 
     def variables(self) -> list[Tensor]:
