@@ -459,3 +459,14 @@ def test_any_table_sparse_equals_dense(n, d, density, seed, kind, center):
     )
     assert np.isfinite(from_array).all()
     np.testing.assert_allclose(from_sparse, from_array, rtol=0, atol=1e-12)
+
+
+def test_inner_products_of_rows_with_themselves_and_their_gradient():
+    values = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    def gram(x):
+        rows = Rows(x)
+        return inner_products(rows, rows)
+
+    torch.testing.assert_close(gram(values), values @ values.mT)
+    assert torch.autograd.gradcheck(gram, values.requires_grad_())

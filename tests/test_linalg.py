@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from nodegp.linalg import JITTERS, NotPositiveDefiniteError, cholesky, sparse_matmul
+from nodegp.linalg import JITTERS, NotPositiveDefiniteError, cholesky, lower_times, sparse_matmul
 
 
 def spd(n, seed=0, dtype=torch.float64):
@@ -128,3 +128,20 @@ def test_sparse_matmul_gradient(shape):
     (gradient,) = torch.autograd.grad(sparse_matmul(matrix, dense).sum(), dense)
     expected = np.repeat(matrix.toarray().sum(0)[:, None], 2, axis=1)
     np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1, 5, 33, 130])
+def test_lower_times_is_the_product_with_the_lower_triangle(size):
+    generator = torch.Generator().manual_seed(size)
+    full = torch.randn(3, size, size, dtype=torch.float64, generator=generator)
+    W = torch.randn(size, 7, dtype=torch.float64, generator=generator)
+    seed = torch.randn(3, size, 7, dtype=torch.float64, generator=generator)
+    found = [t.clone().requires_grad_() for t in (full, W)]
+    expected = [t.clone().requires_grad_() for t in (full, W)]
+    a = lower_times(*found)
+    b = expected[0].tril().mT @ expected[1]
+    torch.testing.assert_close(a, b)
+    a.backward(seed)
+    b.backward(seed)
+    for x, y in zip(found, expected, strict=True):
+        torch.testing.assert_close(x.grad, y.grad)

@@ -33,6 +33,7 @@ from nodegp.kernels import Kernel, Tile
 from nodegp.linalg import sparse_matmul
 
 TILE = 1 << 20  # entries of one Gram tile, and of the rows behind it: 8 MiB
+KEPT = 1 << 22  # entries of a tile that may be kept for its gradient: 32 MiB
 CACHE = 1 << 24  # entries that a fit keeps between hyper-parameter steps: 128 MiB
 
 Elementwise = Callable[[Tile], list[Tensor]]
@@ -130,7 +131,11 @@ def _filtered(functions: Elementwise, a: Bags, b: Bags) -> list[Tensor]:
     """W_a phi(G) W_b^T for each element-wise function phi of the Gram matrix G."""
     right = _rows(b)
     right_norms = right.squared_norms()[:, None]
-    step = max(TILE // max(len(right), a.rows.width, 1), 1)
+    # Rows that are yet to be made count too; those in memory are there anyway.
+    width = 1 if isinstance(a.rows, Rows) else a.rows.width
+    step = max(TILE // max(len(right), width, 1), 1)
+    if torch.is_grad_enabled() and len(a.rows) * max(len(right), width) <= KEPT:
+        step = max(len(a.rows), 1)  # cheaper to keep for the way back than to make again
     blocks = [
         np.arange(start, min(start + step, len(a.rows))) for start in range(0, len(a.rows), step)
     ]

@@ -133,7 +133,8 @@ def _width(matrix: Any) -> int:
 
 
 def inner_products(left: Rows, right: Rows) -> Tensor:
-    """The Gram tile <x, x'> of two sets of rows, shape (len(left), len(right)), float64."""
+    """The Gram tile <x, x'> of two sets of rows, shape (len(left), len(right)), in float64
+    unless inducing points among them are coarser."""
     if left.is_sparse and right.is_sparse:
         a, b = _same_width(left.values, right.values)
         # Sparse times dense is the faster product; the dense side must be small, though.
@@ -152,11 +153,28 @@ def inner_products(left: Rows, right: Rows) -> Tensor:
         points = torch.nn.functional.pad(right.values, (0, missing)) if missing else right.values
         inner = sparse_matmul(left.values, points.mT)
         if left.centre is not None:
-            inner = inner - right.values @ torch.from_numpy(left.centre)
+            inner = inner - right.values @ torch.from_numpy(left.centre).to(right.values)
         return inner
     if right.is_sparse:
         return inner_products(right, left).mT
-    return left.values @ right.values.mT
+    if left.values is right.values:
+        return _Gram.apply(left.values)
+    coarser = min(left.values.dtype, right.values.dtype, key=lambda t: t.itemsize)
+    return left.values.to(coarser) @ right.values.to(coarser).mT
+
+
+class _Gram(torch.autograd.Function):
+    """X X^T, whose gradient is one product where autograd would take it for two."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        return rows @ rows.mT
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (rows,) = ctx.saved_tensors
+        return (grads[0] + grads[0].mT) @ rows
 
 
 def inner_products_stacked(rows: Rows, groups: np.ndarray) -> Tensor:

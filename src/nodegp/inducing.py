@@ -178,6 +178,10 @@ class _PointsProjector:
         self._at_start: tuple[CovarianceCache, CovarianceCache] | None = None
 
     def __call__(self, kernel: Kernel, points: Tensor | None) -> Whitened:
+        if points is not None and kernel.coefficients() is not None:
+            # Kernels of the inner product alone lose nothing to a precision that the rest of
+            # the fit has anyway; others take differences of squares, which need every digit.
+            points = points.to(self._like)
         u = self.bags(points)
         if points is None:
             Kuu, Kuh = self._cached(kernel, u)

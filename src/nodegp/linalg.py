@@ -87,6 +87,46 @@ def sparse_matmul(matrix: sp.csr_array, dense: Tensor) -> Tensor:
     return _SparseMatmul.apply(dense, matrix)
 
 
+def lower_times(lower: Tensor, W: Tensor) -> Tensor:
+    """``lower^T W`` for lower-triangular matrices (L, M, M), whose upper halves are neither read
+    nor given a gradient: a third fewer operations than the full product."""
+    return _LowerTimes.apply(lower, W)
+
+
+class _LowerTimes(torch.autograd.Function):
+    _BLOCKS = 4
+
+    @staticmethod
+    def forward(ctx: Any, lower: Tensor, W: Tensor) -> Tensor:
+        ctx.save_for_backward(lower, W)
+        product = W.new_empty(len(lower), *W.shape)
+        for a, b in _LowerTimes._spans(len(W)):
+            corner = lower[:, a:b, a:b].tril()
+            product[:, a:b] = corner.mT @ W[a:b]
+            if b < len(W):
+                product[:, a:b] += lower[:, b:, a:b].mT @ W[b:]
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        lower, W = ctx.saved_tensors
+        (g,) = grads
+        d_lower, d_W = torch.zeros_like(lower), torch.zeros_like(W)
+        for a, b in _LowerTimes._spans(len(W)):
+            corner = lower[:, a:b, a:b].tril()
+            d_lower[:, a:b, a:b] = (W[a:b] @ g[:, a:b].mT).tril()
+            d_W[a:b] += corner.transpose(0, 1).flatten(1) @ g[:, a:b].flatten(0, 1)
+            if b < len(W):
+                d_lower[:, b:, a:b] = W[b:] @ g[:, a:b].mT
+                d_W[b:] += lower[:, b:, a:b].transpose(0, 1).flatten(1) @ g[:, a:b].flatten(0, 1)
+        return d_lower, d_W
+
+    @staticmethod
+    def _spans(n: int) -> list[tuple[int, int]]:
+        step = max(-(-n // _LowerTimes._BLOCKS), 32)
+        return [(a, min(a + step, n)) for a in range(0, n, step)]
+
+
 class _SparseMatmul(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: sp.csr_array) -> Tensor:

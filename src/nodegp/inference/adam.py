@@ -19,6 +19,7 @@ from nodegp.inducing import Whitened
 from nodegp.inference import checkpoint
 from nodegp.inference.base import Engine, Fit, Problem, Report
 from nodegp.inference.sites import sites_from, smallest_precision
+from nodegp.linalg import lower_times
 from nodegp.posterior import Marginals, Posterior
 
 
@@ -236,7 +237,7 @@ class _Run:
     def marginals(self, projection: Whitened) -> tuple[Marginals, Tensor]:
         """q(h) at the labels, and the part of the variance that u carries."""
         W = projection.W
-        explained = (self.factor.tril().mT @ W).square().sum(1).mT  # (O, L)
+        explained = lower_times(self.factor, W).square().sum(1).mT  # (O, L)
         slack = (projection.prior_var - W.square().sum(0)).clamp_min(0.0)
         var = (slack[:, None] + explained).clamp_min(1e-12)
         return Marginals((self.mean @ W).mT, var), explained
