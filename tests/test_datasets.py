@@ -166,11 +166,11 @@ def test_loading_needs_neither_torch_nor_scikit_learn():
 def test_missing_files_say_what_to_do(monkeypatch, tmp_path):
     monkeypatch.delenv("NODEGP_DATA", raising=False)
     with pytest.raises(FileNotFoundError, match=r"NODEGP_DATA.*kimiyoung/planetoid and tkipf/gcn"):
-        load_dataset("citeseer")
+        load_planetoid("citeseer")
     with pytest.raises(FileNotFoundError, match=r"lacks ind\.citeseer\.x"):
         load_dataset("citeseer", tmp_path)
     monkeypatch.setenv("NODEGP_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"lacks ind\.pubmed\.x"):
+    with pytest.raises(FileNotFoundError, match=r"which NODEGP_DATA names, lacks ind\.pubmed\.x"):
         load_dataset("pubmed")
 
 

@@ -110,12 +110,13 @@ def installed(wheel, tmp_path_factory):
 
 
 def is_expected(path):
-    """Code, the typing marker, and the data sets with their notes."""
+    """Code, the typing marker, the report's template, and the data sets with their notes."""
     if path.parts[0] != "nodegp":
         return path.parts[0].endswith(".dist-info")
     if path.parts[:2] == ("nodegp", "datasets") and path.suffix in {".npz", ".json", ".md"}:
         return True
-    return path.suffix == ".py" or path == PurePosixPath("nodegp/py.typed")
+    others = {"nodegp/py.typed", "nodegp/experiments/report.html.j2"}
+    return path.suffix == ".py" or str(path) in others
 
 
 def test_wheel_holds_the_package_and_nothing_else(wheel):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nodegp import (
         active,
+        baselines,
         datasets,
         features,
         filters,
@@ -32,6 +33,7 @@ __all__ = [
     "GraphGPRegressor",
     "__version__",
     "active",
+    "baselines",
     "datasets",
     "features",
     "filters",

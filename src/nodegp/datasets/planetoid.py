@@ -2,7 +2,7 @@
 
 The files are Python 2 pickles. They are read by an unpickler that knows only the six names such a
 file needs, and only after their SHA-256 has been compared with the published files', so nothing in
-them is ever executed. Getting the files is the user's part; the errors say from where.
+them is ever executed. Getting the files is the part of ``fetch.py``, or the user's.
 """
 
 from __future__ import annotations
@@ -131,6 +131,16 @@ def load_planetoid(name: str, data_dir: str | os.PathLike[str] | None = None) ->
     )
 
 
+def file_names(name: str) -> tuple[str, ...]:
+    """The eight files of a data set."""
+    return tuple(f"ind.{name}.{part}" for part in PARTS)
+
+
+def is_published(file_name: str, content: bytes) -> bool:
+    """Whether these are the bytes of the published file."""
+    return hashlib.sha256(content).hexdigest() == SHA256[file_name]
+
+
 def unpickle(content: bytes, file_name: str = "the file") -> Any:
     """Load a pickle that holds numpy arrays, a CSR matrix or a dict of lists, and nothing else."""
     return _PlanetoidUnpickler(content, file_name).load()
@@ -159,28 +169,31 @@ def _folder(name: str, data_dir: str | os.PathLike[str] | None) -> Path:
         f"{DATA_DIR_VARIABLE} to it. The GitHub repositories kimiyoung/planetoid and tkipf/gcn "
         "have them, in their folders data and gcn/data."
     )
+    if name != "cora":  # which is bundled, so load_dataset never has to fetch it
+        how += f" Without data_dir and {DATA_DIR_VARIABLE}, load_dataset({name!r}) fetches them."
     given = data_dir if data_dir is not None else os.environ.get(DATA_DIR_VARIABLE)
     if not given:
         raise PlanetoidFilesMissing(
-            f"{name!r} does not come with the package, and neither data_dir nor "
-            f"{DATA_DIR_VARIABLE} says where its files are. {how}"
+            f"Neither data_dir nor {DATA_DIR_VARIABLE} says where the files of {name!r} are. {how}"
         )
     folder = Path(given)
-    missing = [part for part in PARTS if not (folder / f"ind.{name}.{part}").is_file()]
+    missing = [file for file in file_names(name) if not (folder / file).is_file()]
     if missing:
-        listed = ", ".join(f"ind.{name}.{part}" for part in missing)
-        raise PlanetoidFilesMissing(f"The folder {str(folder)!r} lacks {listed}. {how}")
+        named_by = "" if data_dir is not None else f", which {DATA_DIR_VARIABLE} names,"
+        raise PlanetoidFilesMissing(
+            f"The folder {str(folder)!r}{named_by} lacks {', '.join(missing)}. {how}"
+        )
     return folder
 
 
 def _read(path: Path) -> bytes:
     """The file's bytes, once they are known to be the published ones."""
     content = path.read_bytes()
-    found, expected = hashlib.sha256(content).hexdigest(), SHA256[path.name]
-    if found != expected:
+    if not is_published(path.name, content):
         raise PlanetoidFileChanged(
-            f"{str(path)!r} is not the published file: its SHA-256 is {found}, not {expected}. "
-            "It may be cut short or converted (line endings); get it anew from "
+            f"{str(path)!r} is not the published file: its SHA-256 is "
+            f"{hashlib.sha256(content).hexdigest()}, not {SHA256[path.name]}. It may be cut "
+            "short or converted (line endings); get it anew from "
             "kimiyoung/planetoid or tkipf/gcn on GitHub."
         )
     return content

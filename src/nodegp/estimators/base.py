@@ -306,6 +306,23 @@ def component(value: Any, names: dict[str, Any], default: Any, kind: type, what:
     )
 
 
+def labelled_accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """A classifier's accuracy over the nodes that have a label in ``y``."""
+    y = column_or_1d(as_labels(y), dtype=None)
+    known = np.flatnonzero(is_labelled(y, model.unlabelled))
+    check_scored(known, y, X)
+    fitted = set(model.classes_.tolist())
+    unknown = [v for v in dict.fromkeys(y[known].tolist()) if v not in fitted]
+    if unknown:
+        warnings.warn(
+            f"classes {unknown[:5]} were not among the labels fitted on; "
+            "their nodes count as wrong",
+            stacklevel=3,
+        )
+    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+    return float(np.average(model.predict(X, known) == y[known], weights=weight))
+
+
 def check_scored(known: np.ndarray, y: np.ndarray, X: Any) -> None:
     n_nodes = X.n_nodes if isinstance(X, Graph) else None if X is None else np.shape(X)[0]
     if n_nodes is not None and len(y) != n_nodes:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
 from nodegp.calibration import fit_temperature, tempered
-from nodegp.estimators.base import GraphGP, all_or_nothing, check_scored, component
+from nodegp.estimators.base import GraphGP, all_or_nothing, component, labelled_accuracy
 from nodegp.filters import Filter
 from nodegp.inducing import Inducing
 from nodegp.kernels import Kernel, Polynomial
-from nodegp.labels import as_labels, check_confidence, encode, is_labelled
+from nodegp.labels import check_confidence, encode
 from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
@@ -178,19 +177,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the nodes that have a label in ``y``."""
         check_is_fitted(self, "posterior_")
-        y = column_or_1d(as_labels(y), dtype=None)
-        known = np.flatnonzero(is_labelled(y, self.unlabelled))
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        check_scored(known, y, X)
-        fitted = set(self.classes_.tolist())
-        unknown = [v for v in dict.fromkeys(y[known].tolist()) if v not in fitted]
-        if unknown:
-            warnings.warn(
-                f"classes {unknown[:5]} were not among the labels fitted on; "
-                "their nodes count as wrong",
-                stacklevel=2,
-            )
-        return float(np.average(self.predict(X, known) == y[known], weights=weight))
+        return labelled_accuracy(self, X, y, sample_weight)
 
     def _probabilities(self, marginals: Marginals) -> np.ndarray:
         """Class probabilities, a bounded number of nodes at a time."""

@@ -1,0 +1,1 @@
+"""What the paper claims without a table: one small experiment each."""

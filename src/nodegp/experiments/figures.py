@@ -1,0 +1,244 @@
+"""Figure 2, reliability diagrams and the figures of the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nodegp.experiments import published, table1, table3
+from nodegp.experiments.claims import few_labels, hubs, steps
+from nodegp.experiments.store import Record, select
+
+_PANEL_WIDTH = 4.2  # inches
+# Colours that people with any colour vision can tell apart (Okabe and Ito).
+_COLOURS = {
+    "GGP": "#0072B2",
+    "GGP-X": "#56B4E9",
+    "GGP (linear)": "#56B4E9",
+    "GCN": "#D55E00",
+    "LP": "#009E73",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing, with what it shows."""
+
+    name: str  # also the file's
+    title: str
+    caption: str
+    drawing: Any  # a matplotlib Figure
+
+    @property
+    def n_panels(self) -> int:
+        return round(self.drawing.get_figwidth() / _PANEL_WIDTH)
+
+
+def all_figures(records: list[Record]) -> Iterator[Figure]:
+    """Every figure that these records have something for, one at a time."""
+    for draw in (learning_curves, reliability_diagrams, optimiser_steps, hub_influence, few):
+        figure = draw(records)
+        if figure is not None:
+            yield figure
+
+
+def learning_curves(records: list[Record]) -> Figure | None:
+    """Figure 2."""
+    runs = select(records, task=table3.TASK)
+    datasets = [d for d in published.ACTIVE_DATASETS if select(runs, dataset=d)]
+    if not datasets:
+        return None
+    figure, axes = _panels(len(datasets))
+    for ax, dataset in zip(axes, datasets, strict=True):
+        for row in published.ALC:
+            acquisition, model = row.split("-")
+            for engine in ("paper", "default") if model == "GGP" else ("",):
+                trials = select(runs, dataset=dataset, model=row, engine=engine)
+                if not trials:
+                    continue
+                curves = np.array([t.metrics["accuracy_curve"] for t in trials])
+                labels = np.arange(1, curves.shape[1] + 1)
+                style = "-" if acquisition == "SOPT" else "--"
+                faint = engine == "default"
+                ax.errorbar(
+                    labels,
+                    curves.mean(0),
+                    yerr=_standard_error(curves),
+                    label=f"{row} ({engine} engine)" if engine else row,
+                    linestyle=style,
+                    color=_COLOURS["GGP-X" if faint else model],
+                    linewidth=1.4,
+                    elinewidth=0.6,
+                )
+        ax.set(title=dataset.capitalize(), xlabel="labels", ylabel="accuracy, unlabelled nodes")
+    _legend(figure, axes[0])
+    n = max(len(select(runs, dataset=d, model=runs[0].spec.model)) for d in datasets)
+    caption = (
+        "Accuracy on all nodes still unlabelled, mean over the trials "
+        f"(up to {n}), which differ in their first node. Error bars: standard errors of the mean. "
+        "Solid: SOPT; dashed: RAND."
+    )
+    return Figure("figure2", "Figure 2: learning curves", caption, figure)
+
+
+def reliability_diagrams(records: list[Record]) -> Figure | None:
+    """Confidence against accuracy, of the models of Table 1."""
+    runs = select(records, task=table1.TASK)
+    datasets = [d for d in published.DATASETS if select(runs, dataset=d)]
+    if not datasets:
+        return None
+    figure, axes = _panels(len(datasets))
+    for ax, dataset in zip(axes, datasets, strict=True):
+        ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+        for model, engine in table1.RESTARTS:
+            some = select(runs, dataset=dataset, model=model, engine=engine)
+            if not some:
+                continue
+            confidence, accuracy = _pooled(some)
+            ax.plot(
+                confidence,
+                accuracy,
+                marker="s" if engine == "default" else "o",
+                linestyle="--" if engine == "default" else "-",
+                markersize=3,
+                color=_COLOURS[model],
+                label=f"{model} ({engine} engine)" if engine else model,
+            )
+        ax.set(title=dataset.capitalize(), xlabel="confidence", ylabel="accuracy", xlim=(0, 1))
+        ax.set_ylim(0, 1)
+    _legend(figure, axes[0])
+    caption = (
+        "How often the likeliest class is right, against the probability given to it; all restarts "
+        "pooled, 15 bins of equal width, bins with fewer than 10 predictions left out. Above the "
+        "diagonal a model is too modest, below it too sure. The paper's model (no calibration)."
+    )
+    return Figure("reliability", "Reliability diagrams", caption, figure)
+
+
+def optimiser_steps(records: list[Record]) -> Figure | None:
+    """Claim: no early stopping."""
+    runs = select(records, task=steps.TASK)
+    datasets = [d for d in published.DATASETS if select(runs, dataset=d)]
+    if not datasets:
+        return None
+    figure, axes = _panels(len(datasets))
+    for ax, dataset in zip(axes, datasets, strict=True):
+        twin = ax.twinx()
+        for run in select(runs, dataset=dataset):
+            ax.plot(run.metrics["steps"], run.metrics["elbo_curve"], color="0.6", linewidth=1)
+            twin.plot(run.metrics["steps"], run.metrics["accuracy_curve"], color=_COLOURS["GGP"])
+        ax.set(title=dataset.capitalize(), xlabel="steps of Adam", ylabel="ELBO (grey)")
+        twin.set_ylabel("test accuracy (blue)", color=_COLOURS["GGP"])
+        twin.spines["top"].set_visible(False)
+    last = [r.metrics["accuracy_curve"][-1] - max(r.metrics["accuracy_curve"]) for r in runs]
+    caption = (
+        "The paper's engine, run on. Each line is one restart. Stopping at the best test accuracy, "
+        f"which nobody could know, would have gained {-100 * float(np.mean(last)):.1f} points on "
+        f"average over going on to the end (at most {-100 * min(last):.1f})."
+    )
+    return Figure("claim_steps", "No early stopping is needed", caption, figure)
+
+
+def hub_influence(records: list[Record]) -> Figure | None:
+    """Claim: hubs."""
+    runs = select(records, task=hubs.TASK)
+    datasets = [d for d in published.DATASETS if select(runs, dataset=d)]
+    if not datasets:
+        return None
+    figure, axes = _panels(len(datasets))
+    correlations = []
+    for ax, dataset in zip(axes, datasets, strict=True):
+        some = select(runs, dataset=dataset)
+        degree = np.concatenate([r.metrics["degree"] for r in some])
+        lost = 100 * np.concatenate([r.metrics["accuracy_lost"] for r in some])
+        moved = 100 * np.concatenate([r.metrics["probability_moved"] for r in some])
+        correlations += [f"{dataset} {np.mean([r.metrics['rank_correlation'] for r in some]):.2f}"]
+        ax.scatter(degree, lost, s=14, color=_COLOURS["GCN"], label="accuracy lost, points")
+        ax.scatter(
+            degree, moved, s=14, marker="x", color=_COLOURS["GGP"], label="probability moved, %"
+        )
+        ax.axhline(0, color="0.7", linewidth=0.8)
+        ax.set(title=dataset.capitalize(), xlabel="degree of the mislabelled node", xscale="log")
+    _legend(figure, axes[0])
+    caption = (
+        "One label more, true or wrong: what the wrong one costs on the public test nodes, in "
+        "accuracy and in the mean share of probability that moves, against the degree of its node. "
+        "Rank correlation of degree and probability moved: " + ", ".join(correlations) + "."
+    )
+    return Figure("claim_hubs", "The influence of hubs", caption, figure)
+
+
+def few(records: list[Record]) -> Figure | None:
+    """Claim: few labels."""
+    runs = select(records, task=few_labels.TASK)
+    datasets = [d for d in published.DATASETS if select(runs, dataset=d)]
+    if not datasets:
+        return None
+    figure, axes = _panels(len(datasets))
+    for ax, dataset in zip(axes, datasets, strict=True):
+        for model in few_labels.MODELS:
+            some = select(runs, dataset=dataset, model=model)
+            sizes = sorted({r.spec.settings["per_class"] for r in some})
+            if not sizes:
+                continue
+            values = [
+                np.array([r.metrics["accuracy"] for r in some if r.spec.settings["per_class"] == n])
+                for n in sizes
+            ]
+            ax.errorbar(
+                sizes,
+                [v.mean() for v in values],
+                yerr=[float(_standard_error(v)) for v in values],
+                marker="o",
+                markersize=3,
+                color=_COLOURS[model],
+                linestyle="--" if "linear" in model else "-",
+                label=model,
+            )
+        ax.set(title=dataset.capitalize(), xlabel="labels per class", ylabel="test accuracy")
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(sizes, [str(n) for n in sizes])
+        ax.minorticks_off()
+    _legend(figure, axes[0])
+    caption = "Means over random draws of training nodes; error bars: standard errors of the mean."
+    return Figure("claim_few_labels", "Data efficiency", caption, figure)
+
+
+def _panels(count: int) -> tuple[Any, list[Any]]:
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing(figsize=(_PANEL_WIDTH * count, 3.8), layout="constrained")
+    axes = [drawing.add_subplot(1, count, i + 1) for i in range(count)]
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(alpha=0.25)
+    return drawing, axes
+
+
+def _legend(drawing: Any, ax: Any) -> None:
+    """One legend for all panels, beside none of the curves."""
+    handles, labels = ax.get_legend_handles_labels()
+    columns = 2 * len(drawing.axes)
+    drawing.legend(
+        handles, labels, loc="outside lower center", ncols=columns, fontsize=8, frameon=False
+    )
+
+
+def _standard_error(values: np.ndarray) -> np.ndarray:
+    n = len(values)
+    return values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(values.shape[1:])
+
+
+def _pooled(runs: list[Record]) -> tuple[np.ndarray, np.ndarray]:
+    """Reliability of several runs together, bin by bin."""
+    count = np.array([r.metrics["reliability"]["count"] for r in runs], dtype=float)
+    sums = []
+    for name in ("confidence", "accuracy"):
+        values = np.array([r.metrics["reliability"][name] for r in runs], dtype=float)
+        sums.append(np.nansum(values * count, axis=0))
+    total = count.sum(axis=0)
+    full = total >= 10
+    return sums[0][full] / total[full], sums[1][full] / total[full]
