@@ -134,6 +134,9 @@ def _filtered(functions: Elementwise, a: Bags, b: Bags) -> list[Tensor]:
     # Rows that are yet to be made count too; those in memory are there anyway.
     width = 1 if isinstance(a.rows, Rows) else a.rows.width
     step = max(TILE // max(len(right), width, 1), 1)
+    if right.is_sparse:
+        # Sparse products make their other side dense, which should not be larger than a tile.
+        step = min(step, max(TILE // right.values.shape[1], 256))
     if torch.is_grad_enabled() and len(a.rows) * max(len(right), width) <= KEPT:
         step = max(len(a.rows), 1)  # cheaper to keep for the way back than to make again
     blocks = [

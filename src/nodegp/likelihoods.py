@@ -21,6 +21,7 @@ from torch import Tensor
 from nodegp.component import Component
 
 _SMALLEST_CDF = 1e-30  # where Phi is less, its share of any product is nothing
+_CERTAIN = 40.0  # standard deviations: Phi is one and phi is zero there, in any precision
 
 
 class Expectation(NamedTuple):
@@ -92,35 +93,42 @@ class RobustMax(Likelihood):
     def expectation(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Expectation:
         # By hand: this is the inner loop of every fit, and autograd would cost several times
         # what the quadrature does.
-        n_latents = mean.shape[1]
+        # Latents come first, so that products and sums over them run along long rows.
         node, weight = _hermite(self.quadrature, mean)
-        own = _own(y, n_latents)
-        sd = var.sqrt()[:, None]  # (O, 1, L)
-        own_sd = sd[own[:, None]][:, None]  # (O, 1)
-        z = ((mean[own][:, None] + own_sd * node)[:, :, None] - mean[:, None]) / sd  # (O, Q, L)
-        cdf = torch.special.ndtr(z).masked_fill_(own[:, None], 1.0)
-        product = weight * cdf.prod(2)  # (O, Q)
-        # Each other latent's share of d product: phi(z) / Phi(z) / sd, zero for the own one.
-        density = torch.exp(-0.5 * z * z) * (1.0 / math.sqrt(2 * math.pi))
-        slope = density / (cdf.clamp_min(_SMALLEST_CDF) * sd) * product[:, :, None]
-        slope.masked_fill_(own[:, None], 0.0)
-        per_point = slope.sum(2)  # (O, Q)
+        label = torch.arange(len(y), device=y.device)
+        sd = var.sqrt()
+        own_mean, own_sd = mean[label, y], sd[label, y]
+        at, spread = (t.mT.contiguous()[:, :, None] for t in (mean, sd))  # (L, O, 1)
+        z = (own_mean[:, None] + own_sd[:, None] * node - at).div_(spread)  # (L, O, Q)
+        z[y, label] = _CERTAIN  # the own latent is no rival: probability one, density zero
+        cdf = torch.special.ndtr(z)
+        product = weight * cdf.prod(0)  # (O, Q)
+        # Each other latent's share of d product: phi(z) / Phi(z) / sd.
+        slope = (z * z).mul_(-0.5).exp_().div_(cdf.clamp_min_(_SMALLEST_CDF).mul_(spread))
+        slope.mul_(product * (1.0 / math.sqrt(2 * math.pi)))
+        per_point = slope.sum(0)  # (O, Q)
 
-        hit, miss = self._log_probabilities(confidence, n_latents)
-        scale = (hit - miss)[:, None]
-        mean_gradient = -slope.sum(1)  # (O, L)
-        mean_gradient[own] = per_point.sum(1)
-        variance_gradient = -(slope * z).sum(1) / (2 * sd[:, 0])
-        variance_gradient[own] = (per_point @ node) / (2 * own_sd[:, 0])
+        hit, miss = self._log_probabilities(confidence, mean.shape[1])
+        mean_gradient = -slope.sum(2).mT  # (O, L)
+        mean_gradient[label, y] = per_point.sum(1)
+        variance_gradient = slope.mul_(z).sum(2).mT / (-2 * sd)
+        variance_gradient[label, y] = (per_point @ node) / (2 * own_sd)
         value = miss + product.sum(1) * (hit - miss)
+        scale = (hit - miss)[:, None]
         return Expectation(value, scale * mean_gradient, scale * variance_gradient)
 
     def predict(self, mean: Tensor, var: Tensor) -> Tensor:
         n_latents = mean.shape[1]
         if n_latents == 1:
             return torch.ones_like(mean)
-        classes = torch.arange(n_latents, device=mean.device)
-        columns = [self._probability_largest(c.expand(len(mean)), mean, var) for c in classes]
+        node, weight = _hermite(self.quadrature, mean)
+        # As _probability_largest, for one class after the other: latents first, in place.
+        at, sd = mean.mT.contiguous()[:, :, None], var.sqrt().mT.contiguous()[:, :, None]
+        columns = []
+        for c in range(n_latents):
+            z = (at[c] + sd[c] * node - at).div_(sd)  # (L, O, Q)
+            z[c] = torch.inf  # its own latent is no rival
+            columns.append(torch.special.ndtr(z, out=z).prod(0) @ weight)
         largest = torch.stack(columns, 1)
         largest = largest / largest.sum(1, keepdim=True)  # the quadrature's error
         return largest * (1 - self.epsilon) + (1 - largest) * self.epsilon / (n_latents - 1)

@@ -76,7 +76,7 @@ class Posterior:
                 cross = sparse_matmul(bags.weights[block], by_row)
             w = self._project(cross)  # (M, block)
             mean[block] = (self.mean @ w).mT.cpu()
-            gained = ((self.gain @ w) * w).sum(1)  # (L, block)
+            gained = (self.gain @ w).mul_(w).sum(1)  # (L, block)
             var[block] = (prior[block] - gained).mT.clamp_min(_SMALLEST_VARIANCE).cpu()
         return Marginals(mean, var)
 
