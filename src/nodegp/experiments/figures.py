@@ -93,9 +93,10 @@ def reliability_diagrams(records: list[Record]) -> Figure | None:
     figure, axes = _panels(len(datasets))
     for ax, dataset in zip(axes, datasets, strict=True):
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
-        for model, engine in table1.RESTARTS:
+        for row in table1.ROWS:
+            model, engine = row.model, row.engine
             some = select(runs, dataset=dataset, model=model, engine=engine)
-            if not some:
+            if not some or model not in _COLOURS:  # all of them would be a tangle
                 continue
             confidence, accuracy = _pooled(some)
             ax.plot(

@@ -9,7 +9,7 @@ from nodegp.experiments.claims import few_labels, hubs, steps
 from nodegp.experiments.spec import Spec
 
 TARGETS = ("table1", "table2", "table3", "figure2", "claims")
-MODELS = ("GGP", "GGP-X", "GCN", "LP")
+MODELS = table1.MODELS
 ENGINES = ("paper", "default")
 
 
