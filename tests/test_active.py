@@ -199,6 +199,13 @@ def test_an_expert_who_does_not_know_is_not_asked_again():
     assert steps[-1].n_labels == 3
 
 
+def test_only_candidates_are_asked_about():
+    learner = ActiveLearner(
+        Majority(), path(6), SOPT(), list("ababab"), initial=[0], candidates=[2, 4]
+    )
+    assert sorted(int(s.asked[0]) for s in learner.steps()) == [0, 2, 4]
+
+
 def test_minus_one_is_no_label():
     learner = ActiveLearner(Majority(), path(3), SOPT(), np.array([0, -1, 1]))
     assert list(learner.steps())[-1].labelled.tolist() == [True, False, True]

@@ -44,6 +44,8 @@ class ActiveLearner:
         such a node is not asked about again.
     initial : node numbers, optional
         Asked about in the first round. Without any, the acquisition function chooses.
+    candidates : node numbers or mask, optional
+        Which nodes may be asked about; all by default. ``initial`` ones are asked about anyway.
     classes : sequence, optional
         All classes there are; handed to the model's ``fit``, which must then accept it.
     batch_size : int
@@ -60,6 +62,7 @@ class ActiveLearner:
         oracle: Oracle | Sequence[Any] | np.ndarray,
         *,
         initial: Any = None,
+        candidates: Any = None,
         classes: Sequence[Any] | None = None,
         batch_size: int = 1,
         random_state: int | np.random.Generator | None = None,
@@ -69,6 +72,8 @@ class ActiveLearner:
         self.model, self.graph, self.acquisition = model, graph, acquisition
         self.oracle = oracle if callable(oracle) else _answers_from(oracle, graph.n_nodes)
         self.initial = None if initial is None else check_nodes(initial, graph.n_nodes)
+        self.candidates = np.zeros(graph.n_nodes, dtype=bool)
+        self.candidates[check_nodes(candidates, graph.n_nodes)] = True
         self.classes, self.batch_size = classes, batch_size
         self.rng = np.random.default_rng(random_state)
         self.answers: dict[int, Any] = {}  # by node, None where the oracle did not know
@@ -98,7 +103,7 @@ class ActiveLearner:
         wanted = self.batch_size
         if n_labels is not None:
             wanted = min(wanted, n_labels - int(labelled.sum()))
-        candidates = np.ones(self.graph.n_nodes, dtype=bool)
+        candidates = self.candidates.copy()
         candidates[list(self.answers)] = False
         if wanted < 1 or not candidates.any():
             return None

@@ -5,6 +5,7 @@ and over. torch's own gradient of such a product is slow, so the transpose is ke
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +40,21 @@ class SparseMatrix:
         values = (self.values if values is None else values).index_select(0, order)
         return _csr(places, values, self.shape[::-1]) @ dense
 
+    def times(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
+        """The product, for torch to differentiate in ``dense`` and, where given, in ``values``."""
+        return _Times.apply(self, dense, self.values if values is None else values)
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The row of each stored value."""
+        starts, _ = self._places
+        return torch.repeat_interleave(torch.arange(self.shape[0]), starts.diff())
+
+    @property
+    def columns(self) -> Tensor:
+        """The column of each stored value."""
+        return self._places[1]
+
     @cached_property
     def _transposed(self) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """The places of the transpose, and where each of its values is among the matrix's."""
@@ -46,6 +62,68 @@ class SparseMatrix:
         numbered = sp.csr_array((np.arange(len(columns)), columns, rows), shape=self.shape)
         transpose = sp.csr_array(numbered.T)
         return _places(transpose), torch.tensor(transpose.data, dtype=torch.int32)
+
+
+class _Times(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor, values: Tensor) -> Tensor:
+        ctx.matrix = matrix
+        ctx.save_for_backward(dense, values)
+        return matrix.product(dense, values)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        (grad,), matrix = grads, ctx.matrix
+        dense, values = ctx.saved_tensors
+        of_dense = of_values = None
+        if ctx.needs_input_grad[1]:
+            of_dense = matrix.transposed_product(grad, values)
+        if ctx.needs_input_grad[2]:
+            ends = grad.index_select(0, matrix.rows), dense.index_select(0, matrix.columns)
+            of_values = torch.linalg.vecdot(*ends)
+        return None, of_dense, of_values
+
+
+@dataclass(frozen=True)
+class Field:
+    """What the outputs at some nodes depend on: two hops around them, and nothing else.
+
+    A few labels see a small part of the graph, so an epoch costs a fraction of a pass over it.
+    """
+
+    outer: SparseMatrix  # rows of the adjacency at the nodes, columns at their neighbourhood
+    inner: SparseMatrix  # rows of the adjacency at that neighbourhood, columns at the next one
+    features: SparseMatrix  # rows of X at the latter
+    nodes: np.ndarray
+    near: np.ndarray  # their neighbourhood, the nodes of the hidden layer
+    far: np.ndarray  # the next one
+
+    @classmethod
+    def of(
+        cls,
+        adjacency: sp.csr_array,
+        features: sp.csr_array,
+        nodes: np.ndarray,
+        dtype: torch.dtype = torch.float32,
+    ) -> Field:
+        outer = adjacency[nodes]
+        near = np.unique(outer.indices)
+        inner = adjacency[near]
+        far = np.unique(inner.indices)
+        return cls(
+            SparseMatrix(outer[:, near], dtype),
+            SparseMatrix(inner[:, far], dtype),
+            SparseMatrix(features[far], dtype),
+            nodes,
+            near,
+            far,
+        )
+
+    @classmethod
+    def of_all(cls, adjacency: sp.csr_array, features: sp.csr_array) -> Field:
+        whole = SparseMatrix(adjacency)
+        everything = np.arange(adjacency.shape[0])
+        return cls(whole, whole, SparseMatrix(features), everything, everything, everything)
 
 
 def normalised_adjacency(graph: Graph) -> sp.csr_array:
