@@ -29,7 +29,13 @@ SHOWN = np.arange(0, 24, 2)
 Y = hide(TRUTH, SHOWN)
 Y_VAL = hide(TRUTH, np.arange(1, 24, 4))
 NAMES = np.array(["ant", "bee", "cat"])
-QUICK = {"gcn": {"epochs": 30}}  # settings that keep the contract tests short
+# Settings that keep the contract tests short.
+QUICK = {
+    "gcn": {"epochs": 30},
+    "chebnet": {"epochs": 30},
+    "dcnn": {"epochs": 20},
+    "monet": {"epochs": 30},
+}
 
 every_method = pytest.mark.parametrize("name", REGISTRY)
 

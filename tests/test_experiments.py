@@ -502,3 +502,17 @@ def test_without_the_reports_packages_it_says_so_before_running(tmp_path, monkey
     with pytest.raises(ValueError, match=r"nodegp\[reports\]"):
         reproduce.run(["table2"], None, None, "both", None, 1, tmp_path / "o", False, None)
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("dataset", ["cora", "citeseer"])
+def test_active_learning_goes_through_on_each_data_set(dataset, tmp_path):
+    """Citeseer's component has nodes without a label, which can be neither asked nor scored."""
+    if dataset != "cora" and not os.environ.get("NODEGP_DATA"):
+        pytest.skip("set NODEGP_DATA to a folder with the Planetoid files")
+    from nodegp.experiments.runner import Context
+
+    spec = Spec("active", dataset, "SOPT-LP", seed=3, settings={"labels": 4})
+    found = table3.run(spec, Context(None, str(tmp_path / "none")))
+    assert found["asked"][0] == 3
+    assert len(found["accuracy_curve"]) == len(set(found["asked"])) == 4
+    assert found["alc"] == pytest.approx(sum(found["accuracy_curve"]) / 4)

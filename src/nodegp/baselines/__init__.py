@@ -4,28 +4,37 @@
 """
 
 from nodegp.baselines.base import Baseline
+from nodegp.baselines.chebnet import ChebNet
+from nodegp.baselines.dcnn import DCNN
 from nodegp.baselines.gcn import GCN
 from nodegp.baselines.ica import ICA
 from nodegp.baselines.lp import LabelPropagation
 from nodegp.baselines.manireg import ManifoldRegularisation
+from nodegp.baselines.monet import MoNet
 from nodegp.baselines.rgp import RelationalGP
 from nodegp.baselines.semiemb import SemiEmb
 from nodegp.baselines.xgp import MixedGraphGP
 
 __all__ = [
+    "DCNN",
     "GCN",
     "ICA",
     "REGISTRY",
     "Baseline",
+    "ChebNet",
     "LabelPropagation",
     "ManifoldRegularisation",
     "MixedGraphGP",
+    "MoNet",
     "RelationalGP",
     "SemiEmb",
 ]
 
 REGISTRY: dict[str, type[Baseline]] = {
     "gcn": GCN,
+    "chebnet": ChebNet,
+    "dcnn": DCNN,
+    "monet": MoNet,
     "lp": LabelPropagation,
     "ica": ICA,
     "semiemb": SemiEmb,
