@@ -35,6 +35,10 @@ QUICK = {
     "chebnet": {"epochs": 30},
     "dcnn": {"epochs": 20},
     "monet": {"epochs": 30},
+    "deepwalk": {"walks_per_node": 3, "size": 16},
+    "node2vec": {"walks_per_node": 2, "size": 16},
+    "planetoid-t": {"label_steps": 20, "steps": 50},
+    "planetoid-i": {"label_steps": 20, "steps": 50},
 }
 
 every_method = pytest.mark.parametrize("name", REGISTRY)

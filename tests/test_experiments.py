@@ -324,7 +324,7 @@ def test_table_of_accuracies_by_hand():
     assert found["accuracy %"] == "81.0"
     assert found["s.d."] == "1.4"  # 2 / sqrt(2)
     assert (found["n"], found["printed"], found["difference"]) == ("2", "81.5", "-0.5")
-    assert found["validation labels"] == "to stop early"
+    assert found["validation labels"] == "used"
     assert table.markdown().splitlines()[4].startswith("| GCN | cora | 81.0 | 1.4 |")
 
 

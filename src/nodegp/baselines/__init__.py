@@ -6,11 +6,15 @@
 from nodegp.baselines.base import Baseline
 from nodegp.baselines.chebnet import ChebNet
 from nodegp.baselines.dcnn import DCNN
+from nodegp.baselines.deepwalk import DeepWalk
 from nodegp.baselines.gcn import GCN
 from nodegp.baselines.ica import ICA
+from nodegp.baselines.logistic import FeatureLogistic
 from nodegp.baselines.lp import LabelPropagation
 from nodegp.baselines.manireg import ManifoldRegularisation
 from nodegp.baselines.monet import MoNet
+from nodegp.baselines.node2vec import Node2Vec
+from nodegp.baselines.planetoid import PlanetoidI, PlanetoidT
 from nodegp.baselines.rgp import RelationalGP
 from nodegp.baselines.semiemb import SemiEmb
 from nodegp.baselines.xgp import MixedGraphGP
@@ -22,10 +26,15 @@ __all__ = [
     "REGISTRY",
     "Baseline",
     "ChebNet",
+    "DeepWalk",
+    "FeatureLogistic",
     "LabelPropagation",
     "ManifoldRegularisation",
     "MixedGraphGP",
     "MoNet",
+    "Node2Vec",
+    "PlanetoidI",
+    "PlanetoidT",
     "RelationalGP",
     "SemiEmb",
 ]
@@ -41,4 +50,9 @@ REGISTRY: dict[str, type[Baseline]] = {
     "manireg": ManifoldRegularisation,
     "rgp": RelationalGP,
     "xgp": MixedGraphGP,
+    "deepwalk": DeepWalk,
+    "node2vec": Node2Vec,
+    "planetoid-t": PlanetoidT,
+    "planetoid-i": PlanetoidI,
+    "logistic": FeatureLogistic,
 }
