@@ -36,8 +36,8 @@ SETTINGS = (
 ASSUMPTIONS = (
     "GGP-X trains on the training and validation labels together, with the same recipe.",
     "The ten trials of active learning start at nodes 0 to 9 of the component.",
-    "Ten nodes of Citeseer's component have no label: they stay in the graph, and are neither asked "
-    "about nor scored.",
+    "Ten nodes of Citeseer's component have no label: they stay in the graph, and are neither "
+    "asked about nor scored.",
     "The area under the learning curve is the mean of the 50 accuracies; the trapezoid form stands "
     "beside it.",
     "RAND draws uniformly among the unlabelled nodes.",

@@ -89,9 +89,9 @@ def accuracy_table(records: list[Record]) -> Table | None:
     notes = (
         "Public splits, 1,000 test nodes (standard error of an accuracy: about 1.2 points). n "
         "restarts, their mean and standard deviation; seconds are the median of one run on one "
-        "core, loading and scoring included. The column on validation labels says what "
-        "each does with the 500 of them: the networks stop early by them, ICA sets its penalty. The printed Planetoid is the better of its two variants "
-        "on each data set.",
+        "core, loading and scoring included. The 500 validation labels: the networks that use them "
+        "stop early by them, ICA sets its penalty, GGP-X trains on them. The printed Planetoid is "
+        "the better of its two variants on each data set.",
     )
     return Table("table1", "Table 1: semi-supervised classification", columns, rows, notes)
 
