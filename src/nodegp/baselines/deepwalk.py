@@ -24,10 +24,10 @@ class DeepWalk(Baseline):
     """Skip-gram embeddings of the nodes on random walks, and logistic regression on top.
 
     The embeddings never see a label and the features are not used. The defaults are those of the
-    paper's experiments (Section 5.2): 80 walks of 40 nodes from each node, windows of 10, 128
-    dimensions, hierarchical softmax; one pass over the walks (Algorithm 1); logistic regression
-    one against the rest with an L2 penalty (Section 5.1), at scikit-learn's ``C`` as in the
-    authors' example, https://github.com/phanein/deepwalk.
+    paper's experiments (Section 6): 80 walks of 40 nodes from each node, windows of 10, 128
+    dimensions, hierarchical softmax, one pass over the walks, logistic regression one against the
+    rest with an L2 penalty, at scikit-learn's ``C`` as in the authors' example,
+    https://github.com/phanein/deepwalk.
 
     Our assumptions, where the paper says nothing: steps follow the weights of the edges; a node
     without neighbours keeps the random embedding that it starts with.
@@ -37,7 +37,8 @@ class DeepWalk(Baseline):
     walks_per_node : int or None
         None is 80, or on larger graphs as many as make 12 million steps, but no fewer than 10: so
         the time of a fit hardly grows up to 30,000 nodes. Cora and Citeseer get their 80 and
-        Pubmed gets 15; on random splits outside the public test nodes, 20 were as good as 80.
+        Pubmed gets 15. On random splits of Cora and Citeseer outside the public test nodes, 20
+        walks were as good as 80.
     walk_length : int
     window : int
         The furthest that two nodes of a walk can be apart to predict each other.

@@ -20,9 +20,9 @@ class Node2Vec(Baseline):
     """Skip-gram embeddings of the nodes on second-order walks, and logistic regression on top.
 
     The embeddings never see a label and the features are not used. The defaults are the paper's
-    (Section 4.2): 10 walks of 80 nodes from each node, windows of 10, 128 dimensions, one pass
+    (Section 4): 10 walks of 80 nodes from each node, windows of 10, 128 dimensions, one pass
     over the walks, logistic regression one against the rest with an L2 penalty. Negative sampling
-    is the paper's too (Section 3.1); five negatives, and p = q = 1, are the defaults of the
+    is the paper's too (Section 3); five negatives, and p = q = 1, are the defaults of the
     authors' code, https://github.com/aditya-grover/node2vec. The paper tunes p and q over
     {0.25, 0.5, 1, 2, 4} on labels set aside; at one, the walks are those of DeepWalk.
 

@@ -29,15 +29,21 @@ _SPREAD = 0.01  # standard deviation of the tables of embeddings and contexts at
 class PlanetoidT(Baseline):
     """Planetoid-T: every node has an embedding of its own, e, next to its features x.
 
-    The class is predicted by softmax(W [softmax(W_x x), softmax(W_e e)]) with biases (Eq. 4, with
-    one layer each); the loss is the cross-entropy of this and of both inner softmaxes, as in the
-    authors' code, https://github.com/kimiyoung/planetoid. Embeddings are trained first on contexts
-    from labels, then on contexts from walks (Eq. 3, Algorithm 1), then on the classes.
+    The class is predicted by softmax(W [softmax(W_x x), softmax(W_e e)]) with biases (Section 3.2,
+    with one layer each); the loss is the cross-entropy of this and of both inner softmaxes, as in
+    the authors' code, https://github.com/kimiyoung/planetoid. Training is plain gradient descent:
+    first on contexts from labels, then on contexts from walks (both with negative sampling,
+    Section 3.1), then on the classes.
 
-    The defaults are the paper's (Section 5.1) and those of the authors' code, with features as
-    they are published, and plain gradient descent. Left open there, and chosen here on random
-    splits that leave out the public test nodes: ``negatives``, ``passes`` and ``steps`` (the
-    authors' code trains on without an end and keeps what does best on its test nodes).
+    The defaults are those of the paper and of the authors' code for Citeseer. Both leave open how
+    long to train (the code goes on without an end and keeps what does best on its test nodes), and
+    for ``negatives`` the code would rather take a softmax over all nodes. So ``negatives``,
+    ``passes`` and ``steps`` were chosen on random splits that leave out the public test nodes: on
+    Cora 1, 2 and 5 negatives gave 73.8, 72.7 and 71.6 per cent, and 5, 10 and 20 passes 69.9, 74.6
+    and 73.8.
+
+    Features are divided by the root mean square of those that are not zero. Zeros and ones, as in
+    Cora and Citeseer, stay as they are; others come to the size that these learning rates suit.
 
     Steps of a walk follow the weights of the edges, where the authors' code knows only edges
     without. A node without neighbours is in no walk; its features decide over it.
@@ -84,9 +90,9 @@ class PlanetoidT(Baseline):
         negatives: int = 1,
         label_steps: int = 2000,
         label_batch: int = 100,
-        passes: float = 20.0,
+        passes: float = 10.0,
         walk_batch: int = 200,
-        steps: int = 500,
+        steps: int = 1000,
         batch: int = 200,
         walk_rate: float = 0.0,
         learning_rate: float = 0.1,
@@ -124,9 +130,10 @@ class PlanetoidT(Baseline):
 class PlanetoidI(Baseline):
     """Planetoid-I: the embedding is a function of the features, e = relu(W_h x + b).
 
-    So a fitted model can answer for nodes and graphs it has not seen (Eq. 5). All else is as in
-    :class:`PlanetoidT`, with the defaults that the authors' code has for this variant, and
-    ``negatives``, ``passes`` and ``steps`` chosen in the same way.
+    So a fitted model can answer for nodes and graphs it has not seen (Section 3.3). All else is as
+    in :class:`PlanetoidT`, with the defaults that the authors' code has for this variant, and
+    ``negatives``, ``passes`` and ``steps`` chosen in the same way. Walks are learnt from during
+    the steps on classes too, now and then.
 
     In the authors' experiments the features of test nodes are not seen in training. Here they are,
     if the nodes are in the graph that is fitted; to leave them out, fit on a subgraph.
@@ -149,9 +156,9 @@ batch, walk_rate, learning_rate, context_learning_rate, unlabelled, random_state
         negatives: int = 1,
         label_steps: int = 10_000,
         label_batch: int = 20,
-        passes: float = 2.4,
+        passes: float = 5.0,
         walk_batch: int = 20,
-        steps: int = 500,
+        steps: int = 1000,
         batch: int = 200,
         walk_rate: float = 0.1,
         learning_rate: float = 0.1,
@@ -207,8 +214,8 @@ class Embeddings(Protocol):
     def rows(self, nodes: np.ndarray) -> Tensor:
         """The embeddings of these nodes."""
 
-    def descend(self, nodes: np.ndarray, gradient: Tensor, rate: float) -> None:
-        """Take a step against the gradient with respect to their rows; no node comes twice."""
+    def descend(self, nodes: np.ndarray, rows: Tensor, gradient: Tensor, rate: float) -> None:
+        """Take a step against the gradient with respect to these rows; no node comes twice."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +227,7 @@ class FreeEmbeddings:
     def rows(self, nodes: np.ndarray) -> Tensor:
         return self.table[nodes]
 
-    def descend(self, nodes: np.ndarray, gradient: Tensor, rate: float) -> None:
+    def descend(self, nodes: np.ndarray, rows: Tensor, gradient: Tensor, rate: float) -> None:
         self.table[nodes] -= rate * gradient
 
 
@@ -235,11 +242,10 @@ class FeatureEmbeddings:
     def rows(self, nodes: np.ndarray) -> Tensor:
         return (sparse_matmul(self.features[nodes], self.weight) + self.bias).relu_()
 
-    def descend(self, nodes: np.ndarray, gradient: Tensor, rate: float) -> None:
-        features = self.features[nodes]
-        active = sparse_matmul(features, self.weight) + self.bias > 0
-        gradient = gradient * active
-        self.weight.sub_(torch.from_numpy(features.T @ gradient.numpy()), alpha=rate)
+    def descend(self, nodes: np.ndarray, rows: Tensor, gradient: Tensor, rate: float) -> None:
+        gradient = gradient * (rows > 0)  # of what came before relu
+        by_weight = torch.from_numpy(self.features[nodes].T @ gradient.numpy())
+        self.weight.sub_(by_weight, alpha=rate)
         self.bias.sub_(gradient.sum(dim=0), alpha=rate)
 
     def on(self, features: sp.csr_array) -> FeatureEmbeddings:
@@ -294,7 +300,7 @@ def walk_contexts(
 
 
 def context_step(embeddings: Embeddings, table: Tensor, batch: Contexts, rate: float) -> None:
-    """A step down the sum over pairs of -log sigmoid(gamma w_c^T e_i), gamma = 1 or -1 (Eq. 3).
+    """A step down the sum over pairs of -log sigmoid(gamma w_c^T e_i), gamma = 1 or -1.
 
     ``table`` holds w, one row to a context.
     """
@@ -309,7 +315,7 @@ def context_step(embeddings: Embeddings, table: Tensor, batch: Contexts, rate: f
     )
     change = (slope[:, :, None] * left[:, None, :]).view(-1, table.shape[1])
     table.index_add_(0, contexts.view(-1), change, alpha=-rate)
-    embeddings.descend(batch.nodes, gradient, rate)
+    embeddings.descend(batch.nodes, rows, gradient, rate)
 
 
 # --- classes ------------------------------------------------------------------------------------
@@ -345,7 +351,7 @@ class Network:
         return self.from_features, self.from_embeddings, self.from_both, self.biases
 
     def logits(self, features: sp.csr_array, embeddings: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the classes by the features, by the embeddings, and by both (Eq. 4)."""
+        """Of the classes by the features, by the embeddings, and by both (Section 3.2)."""
         by_features = sparse_matmul(features, self.from_features) + self.biases[0]
         by_embeddings = embeddings @ self.from_embeddings + self.biases[1]
         inner = torch.cat([by_features.softmax(dim=1), by_embeddings.softmax(dim=1)], dim=1)
@@ -387,7 +393,7 @@ def class_step(
     gradient, *gradients = network.gradients(features[labels.nodes], rows, targets)
     for parameter, by_parameter in zip(network.parameters, gradients, strict=True):
         parameter.sub_(by_parameter, alpha=rate)
-    embeddings.descend(labels.nodes, gradient, rate)
+    embeddings.descend(labels.nodes, rows, gradient, rate)
 
 
 # --- training -----------------------------------------------------------------------------------
