@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nodegp.datasets import load_dataset
+from nodegp.estimators import GraphGPClassifier
 from nodegp.experiments.models import PaperRecipe, ggp, reliability, scores
 from nodegp.experiments.published import DATASETS
 from nodegp.experiments.runner import Context, plain
@@ -115,7 +116,7 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
     proba = model.predict_proba(data.graph, test)
     found = scores(data.y[test], proba)
     found["reliability"] = reliability(data.y[test], proba)
-    if isinstance(getattr(model, "elbo_", None), float):
+    if isinstance(model, GraphGPClassifier):
         found |= {
             "elbo": model.elbo_,
             "iterations": model.n_iter_,
