@@ -150,12 +150,6 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
                 "(an identity matrix if there is nothing to say of the nodes)"
             )
 
-    def _generator(self) -> np.random.Generator:
-        """The source of all randomness of one fit."""
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31 - 1))
-        return np.random.default_rng(self.random_state)
-
     # --- predicting -------------------------------------------------------------------------
 
     def predict_proba(self, graph: Graph | None = None, nodes: Any = None) -> np.ndarray:

@@ -29,6 +29,7 @@ from nodegp.baselines.network import (
 )
 from nodegp.baselines.sparse import SparseMatrix, row_normalised
 from nodegp.graph import Graph
+from nodegp.seeds import generator, torch_generator
 
 # Below this many nodes all eigenvalues are found faster than the largest is by iteration.
 _FEW_NODES = 100
@@ -106,7 +107,7 @@ class ChebNet(Baseline):
     def _learn(self, graph: Graph, labels: Labels, validation: Labels | None) -> np.ndarray:
         check_settings(self)
         check_number("order", self.order, 1, whole=True)
-        rng = torch.Generator().manual_seed(int(self._generator().integers(2**63)))
+        rng = torch_generator(generator(self.random_state))
         scaled, rows = scaled_laplacian(graph), row_normalised(graph.features)
         laplacian, features = SparseMatrix(scaled), SparseMatrix(rows)
         with threads(rows):

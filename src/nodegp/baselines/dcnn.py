@@ -23,6 +23,7 @@ from nodegp.baselines.network import (
 )
 from nodegp.baselines.sparse import SparseMatrix
 from nodegp.graph import Graph
+from nodegp.seeds import generator, torch_generator
 
 # Nodes answered for at a time: their diffused features are most of the memory.
 _BLOCK = 2048
@@ -102,7 +103,7 @@ class DCNN(Baseline):
         check_training(self)
         check_number("hops", self.hops, 0, whole=True)
         check_number("batch_size", self.batch_size, 1, whole=True)
-        rng = torch.Generator().manual_seed(int(self._generator().integers(2**63)))
+        rng = torch_generator(generator(self.random_state))
         n_activations = (self.hops + 1) * graph.n_features
         weights = Weights(
             0.01 * torch.randn(n_activations, generator=rng),

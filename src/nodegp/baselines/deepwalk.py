@@ -14,6 +14,7 @@ from nodegp.baselines.logistic import Classifier
 from nodegp.baselines.skipgram import check_parameters, skip_gram
 from nodegp.baselines.walks import walks_from_all
 from nodegp.graph import Graph
+from nodegp.seeds import generator
 
 _WALKS, _FEWEST = 80, 10
 # Steps of all walks together, unless walks_per_node is given: about a minute and a half of a core.
@@ -82,7 +83,7 @@ class DeepWalk(Baseline):
         if self.walks_per_node is not None:
             check_number("walks_per_node", self.walks_per_node, 1, whole=True)
         classifier = Classifier(len(self.classes_), self.C, one_vs_rest=True)
-        rng = self._generator()
+        rng = generator(self.random_state)
         walks = walks_from_all(graph, self._walks_on(graph), self.walk_length, rng)
         self.embeddings_ = skip_gram(walks, graph.n_nodes, self.size, self.window, self.epochs, rng)
         classifier.fit(self.embeddings_[labels.nodes], labels.targets)

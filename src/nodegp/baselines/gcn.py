@@ -26,6 +26,7 @@ from nodegp.baselines.network import (
 )
 from nodegp.baselines.sparse import Field, normalised_adjacency, row_normalised
 from nodegp.graph import Graph
+from nodegp.seeds import generator, torch_generator
 
 
 class GCN(Baseline):
@@ -87,7 +88,7 @@ class GCN(Baseline):
 
     def _learn(self, graph: Graph, labels: Labels, validation: Labels | None) -> np.ndarray:
         check_settings(self)
-        rng = torch.Generator().manual_seed(int(self._generator().integers(2**63)))
+        rng = torch_generator(generator(self.random_state))
         adjacency, features = normalised_adjacency(graph), row_normalised(graph.features)
         with threads(features), torch.no_grad():
             weights = Weights(

@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from nodegp.baselines.base import Baseline, Labels, check_number
 from nodegp.graph import Graph
+from nodegp.seeds import generator
 
 AGGREGATES = ("count", "proportion", "mode")
 
@@ -82,7 +83,7 @@ class ICA(Baseline):
     def _learn(self, graph: Graph, labels: Labels, validation: Labels | None) -> np.ndarray:
         self._check_parameters()
         free = np.setdiff1d(np.arange(graph.n_nodes), labels.nodes)
-        order = self._generator().permutation(free)
+        order = generator(self.random_state).permutation(free)
         settings = [(self.aggregate, self.C)] if validation is None else list(self._SEARCHED)
         best = -1.0
         for aggregate, C in settings:

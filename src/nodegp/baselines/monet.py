@@ -28,6 +28,7 @@ from nodegp.baselines.network import (
 )
 from nodegp.baselines.sparse import Field, SparseMatrix, row_normalised
 from nodegp.graph import Graph
+from nodegp.seeds import generator, torch_generator
 
 
 class MoNet(Baseline):
@@ -118,7 +119,7 @@ class MoNet(Baseline):
         check_settings(self)
         check_number("kernels", self.kernels, 1, whole=True)
         check_number("coordinates", self.coordinates, 1, whole=True)
-        rng = torch.Generator().manual_seed(int(self._generator().integers(2**63)))
+        rng = torch_generator(generator(self.random_state))
         adjacency, features = with_loops(graph), row_normalised(graph.features)
         with threads(features):
             layers = (

@@ -14,6 +14,7 @@ from nodegp.baselines.logistic import Classifier
 from nodegp.baselines.skipgram import check_parameters, skip_gram
 from nodegp.baselines.walks import walks_from_all
 from nodegp.graph import Graph
+from nodegp.seeds import generator
 
 
 class Node2Vec(Baseline):
@@ -87,7 +88,7 @@ class Node2Vec(Baseline):
         check_number("q", self.q, 1e-6, 1e6)
         check_number("negatives", self.negatives, 1, whole=True)
         classifier = Classifier(len(self.classes_), self.C, one_vs_rest=True)
-        rng = self._generator()
+        rng = generator(self.random_state)
         walks = walks_from_all(graph, self.walks_per_node, self.walk_length, rng, self.p, self.q)
         self.embeddings_ = skip_gram(
             walks, graph.n_nodes, self.size, self.window, self.epochs, rng, self.negatives

@@ -23,6 +23,7 @@ from nodegp.filters import Bags
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Kernel
 from nodegp.linalg import cholesky, sparse_matmul, threads_for
+from nodegp.seeds import generator
 
 _LARGEST = 6_000  # nodes: a few matrices of 290 MB, and minutes for the eigenvectors
 
@@ -94,7 +95,7 @@ class RelationalGP(Baseline):
         with threads_for(graph.n_nodes):
             prior = ConditionedOnEdges(graph, kernel, labels.nodes)
             shape = graph.n_nodes, len(self.classes_)
-            proba, fit = classify(prior, start, labels, shape, self._generator())
+            proba, fit = classify(prior, start, labels, shape, generator(self.random_state))
         self.precision_ = float(fit.posterior.kernel.parameters()["precision"])
         self.elbo_ = fit.elbo
         return proba

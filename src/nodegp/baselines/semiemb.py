@@ -18,6 +18,7 @@ from nodegp.baselines.base import Baseline, Labels, check_number
 from nodegp.baselines.network import check_features, glorot, threads
 from nodegp.baselines.sparse import SparseMatrix, row_normalised
 from nodegp.graph import Graph
+from nodegp.seeds import generator, torch_generator
 
 PLACES = ("output", "hidden", "auxiliary")
 
@@ -88,7 +89,7 @@ class SemiEmb(Baseline):
 
     def _learn(self, graph: Graph, labels: Labels, validation: Labels | None) -> np.ndarray:
         self._check_parameters()
-        rng = torch.Generator().manual_seed(int(self._generator().integers(2**63)))
+        rng = torch_generator(generator(self.random_state))
         self._seen, targets = np.unique(labels.targets, return_inverse=True)
         features = row_normalised(graph.features)
         with threads(features):

@@ -25,6 +25,7 @@ from nodegp.filters import Bags
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Kernel
 from nodegp.linalg import threads_for
+from nodegp.seeds import generator
 
 CAUSES = ("cliques", "edges")
 _PATIENCE = 100  # cliques looked at, for each node and edge, before the search is given up
@@ -98,7 +99,7 @@ class MixedGraphGP(Baseline):
         with threads_for(len(labels.nodes)):
             prior = CommonCauses(start.kernel, rows, acting, labels.nodes)
             shape = graph.n_nodes, len(self.classes_)
-            proba, fit = classify(prior, start, labels, shape, self._generator())
+            proba, fit = classify(prior, start, labels, shape, generator(self.random_state))
         found: Any = fit.posterior.kernel
         self.share_, self.kernel_, self.elbo_ = float(found.share), found.kernel, fit.elbo
         return proba

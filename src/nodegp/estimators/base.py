@@ -32,6 +32,7 @@ from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
 from nodegp.neighbours import joined_graph, table_graph
 from nodegp.posterior import Marginals, Posterior, sample_joint
+from nodegp.seeds import generator
 
 FILTERS = {"mean": NeighbourMean, "identity": Identity}
 ENGINES = {"dual": inference.Dual, "adam": inference.Adam}
@@ -79,7 +80,7 @@ class GraphGP(BaseEstimator):
         n_latents: int,
     ) -> inference.Fit:
         """Fit q at the labelled nodes and set the fitted attributes that both kinds share."""
-        rng = _generator(self.random_state)
+        rng = generator(self.random_state)
         like = torch.zeros((), dtype=torch_dtype(self.dtype), device=_device(self.device))
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")
@@ -195,7 +196,7 @@ class GraphGP(BaseEstimator):
         """Draws of h from the joint posterior, shape (n_samples, nodes, latents)."""
         graph, nodes = self._asked(X, nodes)
         mean, covariance = self._joint(graph, nodes)
-        return sample_joint(mean, covariance, n_samples, _generator(random_state)).numpy()
+        return sample_joint(mean, covariance, n_samples, generator(random_state)).numpy()
 
     def _joint(self, graph: Graph, nodes: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         if len(nodes) ** 2 * self.posterior_.n_latents > _CROSS_BUDGET:
@@ -335,14 +336,6 @@ def _table(raw: Any) -> Any:
     """A checked table as the features of a graph."""
     kind = raw.data.dtype if hasattr(raw, "indptr") else raw.dtype
     return raw if kind in (np.float32, np.float64) else raw.astype(np.float64)
-
-
-def _generator(seed: Any) -> np.random.Generator:
-    if isinstance(seed, np.random.Generator):
-        return seed
-    if isinstance(seed, np.random.RandomState):
-        return np.random.default_rng(seed.randint(2**31 - 1))
-    return np.random.default_rng(seed)
 
 
 def _device(name: str | None) -> torch.device:

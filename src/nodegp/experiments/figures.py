@@ -10,6 +10,7 @@ import numpy as np
 
 from nodegp.experiments import published, table1, table3
 from nodegp.experiments.claims import few_labels, hubs, steps
+from nodegp.experiments.spec import row_name
 from nodegp.experiments.store import Record, select
 
 _PANEL_WIDTH = 4.2  # inches
@@ -47,19 +48,19 @@ def all_figures(records: list[Record]) -> Iterator[Figure]:
 
 def learning_curves(records: list[Record]) -> Figure | None:
     """Figure 2."""
-    runs = select(records, task=table3.TASK)
-    datasets = [d for d in published.ACTIVE_DATASETS if select(runs, dataset=d)]
-    if not datasets:
+    figure, panels = _panels(select(records, task=table3.TASK), published.ACTIVE_DATASETS)
+    if not panels:
         return None
-    figure, axes = _panels(len(datasets))
-    for ax, dataset in zip(axes, datasets, strict=True):
+    counts: set[int] = set()
+    for ax, _, runs in panels:
         for row in published.ALC:
             acquisition, model = row.split("-")
             for engine in ("paper", "default") if model == "GGP" else ("",):
-                trials = select(runs, dataset=dataset, model=row, engine=engine)
+                trials = select(runs, model=row, engine=engine)
                 if not trials:
                     continue
                 curves = np.array([t.metrics["accuracy_curve"] for t in trials])
+                counts.add(len(trials))
                 labels = np.arange(1, curves.shape[1] + 1)
                 style = "-" if acquisition == "SOPT" else "--"
                 faint = engine == "default"
@@ -67,35 +68,32 @@ def learning_curves(records: list[Record]) -> Figure | None:
                     labels,
                     curves.mean(0),
                     yerr=_standard_error(curves),
-                    label=f"{row} ({engine} engine)" if engine else row,
+                    label=row_name(row, engine),
                     linestyle=style,
                     color=_COLOURS["GGP-X" if faint else model],
                     linewidth=1.4,
                     elinewidth=0.6,
                 )
-        ax.set(title=dataset.capitalize(), xlabel="labels", ylabel="accuracy, unlabelled nodes")
-    _legend(figure, axes[0])
-    n = max(len(select(runs, dataset=d, model=runs[0].spec.model)) for d in datasets)
+        ax.set(xlabel="labels", ylabel="accuracy, unlabelled nodes")
+    _legend(figure)
+    trials_each = " or ".join(map(str, sorted(counts)))
     caption = (
-        "Accuracy on all nodes still unlabelled, mean over the trials "
-        f"(up to {n}), which differ in their first node. Error bars: standard errors of the mean. "
-        "Solid: SOPT; dashed: RAND."
+        f"Accuracy on all nodes still unlabelled, mean over {trials_each} trials, which differ in "
+        "their first node. Error bars: standard errors of the mean. Solid: SOPT; dashed: RAND."
     )
     return Figure("figure2", "Figure 2: learning curves", caption, figure)
 
 
 def reliability_diagrams(records: list[Record]) -> Figure | None:
     """Confidence against accuracy, of the models of Table 1."""
-    runs = select(records, task=table1.TASK)
-    datasets = [d for d in published.DATASETS if select(runs, dataset=d)]
-    if not datasets:
+    figure, panels = _panels(select(records, task=table1.TASK), published.DATASETS)
+    if not panels:
         return None
-    figure, axes = _panels(len(datasets))
-    for ax, dataset in zip(axes, datasets, strict=True):
+    for ax, _, runs in panels:
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
         for row in table1.ROWS:
             model, engine = row.model, row.engine
-            some = select(runs, dataset=dataset, model=model, engine=engine)
+            some = select(runs, model=model, engine=engine)
             if not some or model not in _COLOURS:  # all of them would be a tangle
                 continue
             confidence, accuracy = _pooled(some)
@@ -106,11 +104,11 @@ def reliability_diagrams(records: list[Record]) -> Figure | None:
                 linestyle="--" if engine == "default" else "-",
                 markersize=3,
                 color=_COLOURS[model],
-                label=f"{model} ({engine} engine)" if engine else model,
+                label=row.name,
             )
-        ax.set(title=dataset.capitalize(), xlabel="confidence", ylabel="accuracy", xlim=(0, 1))
+        ax.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1))
         ax.set_ylim(0, 1)
-    _legend(figure, axes[0])
+    _legend(figure)
     caption = (
         "How often the likeliest class is right, against the probability given to it; all restarts "
         "pooled, 15 bins of equal width, bins with fewer than 10 predictions left out. Above the "
@@ -121,20 +119,19 @@ def reliability_diagrams(records: list[Record]) -> Figure | None:
 
 def optimiser_steps(records: list[Record]) -> Figure | None:
     """Claim: no early stopping."""
-    runs = select(records, task=steps.TASK)
-    datasets = [d for d in published.DATASETS if select(runs, dataset=d)]
-    if not datasets:
+    figure, panels = _panels(select(records, task=steps.TASK), published.DATASETS)
+    if not panels:
         return None
-    figure, axes = _panels(len(datasets))
-    for ax, dataset in zip(axes, datasets, strict=True):
+    for ax, _, runs in panels:
         twin = ax.twinx()
-        for run in select(runs, dataset=dataset):
+        for run in runs:
             ax.plot(run.metrics["steps"], run.metrics["elbo_curve"], color="0.6", linewidth=1)
             twin.plot(run.metrics["steps"], run.metrics["accuracy_curve"], color=_COLOURS["GGP"])
-        ax.set(title=dataset.capitalize(), xlabel="steps of Adam", ylabel="ELBO (grey)")
+        ax.set(xlabel="steps of Adam", ylabel="ELBO (grey)")
         twin.set_ylabel("test accuracy (blue)", color=_COLOURS["GGP"])
         twin.spines["top"].set_visible(False)
-    last = [r.metrics["accuracy_curve"][-1] - max(r.metrics["accuracy_curve"]) for r in runs]
+    curves = [run.metrics["accuracy_curve"] for *_, runs in panels for run in runs]
+    last = [curve[-1] - max(curve) for curve in curves]
     caption = (
         "The paper's engine, run on. Each line is one restart. Stopping at the best test accuracy, "
         f"which nobody could know, would have gained {-100 * float(np.mean(last)):.1f} points on "
@@ -145,25 +142,22 @@ def optimiser_steps(records: list[Record]) -> Figure | None:
 
 def hub_influence(records: list[Record]) -> Figure | None:
     """Claim: hubs."""
-    runs = select(records, task=hubs.TASK)
-    datasets = [d for d in published.DATASETS if select(runs, dataset=d)]
-    if not datasets:
+    figure, panels = _panels(select(records, task=hubs.TASK), published.DATASETS)
+    if not panels:
         return None
-    figure, axes = _panels(len(datasets))
     correlations = []
-    for ax, dataset in zip(axes, datasets, strict=True):
-        some = select(runs, dataset=dataset)
-        degree = np.concatenate([r.metrics["degree"] for r in some])
-        lost = 100 * np.concatenate([r.metrics["accuracy_lost"] for r in some])
-        moved = 100 * np.concatenate([r.metrics["probability_moved"] for r in some])
-        correlations += [f"{dataset} {np.mean([r.metrics['rank_correlation'] for r in some]):.2f}"]
+    for ax, dataset, runs in panels:
+        degree = np.concatenate([r.metrics["degree"] for r in runs])
+        lost = 100 * np.concatenate([r.metrics["accuracy_lost"] for r in runs])
+        moved = 100 * np.concatenate([r.metrics["probability_moved"] for r in runs])
+        correlations += [f"{dataset} {np.mean([r.metrics['rank_correlation'] for r in runs]):.2f}"]
         ax.scatter(degree, lost, s=14, color=_COLOURS["GCN"], label="accuracy lost, points")
         ax.scatter(
             degree, moved, s=14, marker="x", color=_COLOURS["GGP"], label="probability moved, %"
         )
         ax.axhline(0, color="0.7", linewidth=0.8)
-        ax.set(title=dataset.capitalize(), xlabel="degree of the mislabelled node", xscale="log")
-    _legend(figure, axes[0])
+        ax.set(xlabel="degree of the mislabelled node", xscale="log")
+    _legend(figure)
     caption = (
         "One label more, true or wrong: what the wrong one costs on the public test nodes, in "
         "accuracy and in the mean share of probability that moves, against the degree of its node. "
@@ -174,14 +168,12 @@ def hub_influence(records: list[Record]) -> Figure | None:
 
 def few(records: list[Record]) -> Figure | None:
     """Claim: few labels."""
-    runs = select(records, task=few_labels.TASK)
-    datasets = [d for d in published.DATASETS if select(runs, dataset=d)]
-    if not datasets:
+    figure, panels = _panels(select(records, task=few_labels.TASK), published.DATASETS)
+    if not panels:
         return None
-    figure, axes = _panels(len(datasets))
-    for ax, dataset in zip(axes, datasets, strict=True):
+    for ax, _, runs in panels:
         for model in few_labels.MODELS:
-            some = select(runs, dataset=dataset, model=model)
+            some = select(runs, model=model)
             sizes = sorted({r.spec.settings["per_class"] for r in some})
             if not sizes:
                 continue
@@ -199,29 +191,37 @@ def few(records: list[Record]) -> Figure | None:
                 linestyle="--" if "linear" in model else "-",
                 label=model,
             )
-        ax.set(title=dataset.capitalize(), xlabel="labels per class", ylabel="test accuracy")
+        ax.set(xlabel="labels per class", ylabel="test accuracy")
         ax.set_xscale("log", base=2)
         ax.set_xticks(sizes, [str(n) for n in sizes])
         ax.minorticks_off()
-    _legend(figure, axes[0])
+    _legend(figure)
     caption = "Means over random draws of training nodes; error bars: standard errors of the mean."
     return Figure("claim_few_labels", "Data efficiency", caption, figure)
 
 
-def _panels(count: int) -> tuple[Any, list[Any]]:
+def _panels(
+    records: list[Record], datasets: tuple[str, ...]
+) -> tuple[Any, list[tuple[Any, str, list[Record]]]]:
+    """A drawing with one panel for each data set that has records; its axes, name and records."""
     from matplotlib.figure import Figure as Drawing
 
-    drawing = Drawing(figsize=(_PANEL_WIDTH * count, 3.8), layout="constrained")
-    axes = [drawing.add_subplot(1, count, i + 1) for i in range(count)]
-    for ax in axes:
+    found = {name: select(records, dataset=name) for name in datasets}
+    found = {name: runs for name, runs in found.items() if runs}
+    drawing = Drawing(figsize=(_PANEL_WIDTH * max(len(found), 1), 3.8), layout="constrained")
+    panels = []
+    for position, (name, runs) in enumerate(found.items(), start=1):
+        ax = drawing.add_subplot(1, len(found), position)
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.25)
-    return drawing, axes
+        ax.set_title(name.capitalize())
+        panels.append((ax, name, runs))
+    return drawing, panels
 
 
-def _legend(drawing: Any, ax: Any) -> None:
+def _legend(drawing: Any) -> None:
     """One legend for all panels, beside none of the curves."""
-    handles, labels = ax.get_legend_handles_labels()
+    handles, labels = drawing.axes[0].get_legend_handles_labels()
     columns = 2 * len(drawing.axes)
     drawing.legend(
         handles, labels, loc="outside lower center", ncols=columns, fontsize=8, frameon=False

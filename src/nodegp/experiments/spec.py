@@ -44,3 +44,8 @@ class Spec:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Spec:
         return cls(**data)
+
+
+def row_name(model: str, engine: str) -> str:
+    """What a table or a legend calls a model, or one engine of it."""
+    return f"{model}, {engine} engine" if engine else model

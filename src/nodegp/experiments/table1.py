@@ -10,7 +10,7 @@ from nodegp.estimators import GraphGPClassifier
 from nodegp.experiments.models import PaperRecipe, ggp, reliability, scores
 from nodegp.experiments.published import DATASETS
 from nodegp.experiments.runner import Context, plain
-from nodegp.experiments.spec import Spec
+from nodegp.experiments.spec import Spec, row_name
 
 TASK = "semi-supervised"
 RECIPE = PaperRecipe(steps=10_000, learning_rate=5e-4)
@@ -31,7 +31,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.model}, {self.engine} engine" if self.engine else self.model
+        return row_name(self.model, self.engine)
 
 
 # In the paper's order, then what it does not have. The default engine hardly varies; the paper's

@@ -9,6 +9,7 @@ from typing import Any
 
 from nodegp.experiments import published, table1, table2, table3
 from nodegp.experiments.claims import few_labels
+from nodegp.experiments.spec import row_name
 from nodegp.experiments.store import Record, select
 
 
@@ -139,7 +140,7 @@ def alc_table(records: list[Record]) -> Table | None:
                 value, error = printed[position]
                 rows.append(
                     (
-                        _row_name(row, engine),
+                        row_name(row, engine),
                         dataset,
                         f"{mean(alc):.3f}",
                         _number(standard_error(alc), ".3f"),
@@ -222,10 +223,6 @@ def _with_error(values: Sequence[float]) -> str:
         return ""
     error = standard_error(values)
     return f"{mean(values):.1f}" if error is None else f"{mean(values):.1f} ± {error:.1f}"
-
-
-def _row_name(model: str, engine: str) -> str:
-    return f"{model}, {engine} engine" if engine else model
 
 
 def _mean(runs: list[Record], name: str) -> float:
