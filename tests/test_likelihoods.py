@@ -261,3 +261,20 @@ def test_bad_parameters_are_refused(kind, settings):
 def test_bernoulli_refuses_three_classes():
     with pytest.raises(ValueError, match=r"two classes.*3"):
         Bernoulli().n_latents(3)
+
+
+# --- what a known latent value would leave open -------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", [RobustMax(0.01), Softmax(4096), Bernoulli(60)], ids=repr)
+def test_probabilities_given_the_latents_average_to_the_prediction(likelihood):
+    generator = torch.Generator().manual_seed(0)
+    n_latents = likelihood.n_latents(2 if isinstance(likelihood, Bernoulli) else 3)
+    mean = torch.randn(4, n_latents, generator=generator, dtype=torch.float64)
+    var = torch.rand(4, n_latents, generator=generator, dtype=torch.float64) + 0.1
+    noise = torch.randn(200_000, 4, n_latents, generator=generator, dtype=torch.float64)
+    given = likelihood.given(mean + var.sqrt() * noise)
+    assert torch.allclose(given.sum(-1), torch.ones(()).double())
+    assert torch.allclose(given.mean(0), likelihood.predict(mean, var), atol=5e-3)
+    left = torch.special.entr(given).sum(-1).mean(0)
+    assert torch.allclose(left, likelihood.expected_entropy(mean, var), atol=5e-3)

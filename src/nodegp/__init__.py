@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         active,
         baselines,
         datasets,
+        evaluation,
         features,
         filters,
         inducing,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         likelihoods,
         metrics,
     )
+    from nodegp import gpytorch as gpytorch
     from nodegp.datasets import load_dataset
     from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
     from nodegp.graph import Graph
@@ -35,6 +37,7 @@ __all__ = [
     "active",
     "baselines",
     "datasets",
+    "evaluation",
     "features",
     "filters",
     "inducing",
@@ -56,6 +59,9 @@ _HOME = {
     "load_dataset": "nodegp.datasets",
 }
 
+# A submodule that needs an extra: reachable, but not part of `from nodegp import *`.
+_WITH_EXTRA = ("gpytorch",)
+
 
 def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
@@ -70,7 +76,7 @@ def _version() -> str:
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        if name not in __all__:
+        if name not in __all__ and name not in _WITH_EXTRA:
             raise AttributeError(f"module 'nodegp' has no attribute {name!r}")
         if name == "__version__":
             value = _version()

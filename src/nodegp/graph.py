@@ -7,7 +7,8 @@ and no maths of the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,9 @@ class Graph:
     by reference, so do not change them afterwards.
     """
 
-    def __init__(self, adjacency: Any, features: Any = None, ids: Sequence | None = None):
+    def __init__(
+        self, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
+    ):
         self.adjacency: sp.csr_array = _undirected(adjacency)
         self.features = None if features is None else _checked_features(features, self.n_nodes)
         self.ids = None if ids is None else _checked_ids(ids, self.n_nodes)
@@ -80,6 +83,124 @@ class Graph:
         """Numbers of the nodes in the largest connected component; of equal ones, the first."""
         _, component = connected_components(self.adjacency, directed=False)
         return np.flatnonzero(component == np.bincount(component).argmax())
+
+    # --- from and to other libraries; nodegp.interchange does the work -------------------------
+
+    @classmethod
+    def from_scipy(
+        cls, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
+    ) -> Graph:
+        """A graph from a scipy sparse adjacency matrix: what ``Graph(...)`` itself does."""
+        return cls(adjacency, features, ids)
+
+    @staticmethod
+    def from_edges(
+        edges: Any,
+        weights: Any = None,
+        *,
+        ids: Sequence | np.ndarray | None = None,
+        features: Any = None,
+        n_nodes: int | None = None,
+    ) -> Graph:
+        """A graph from a list of edges.
+
+        Parameters
+        ----------
+        edges : list of pairs, array of shape (edges, 2), or tuple (sources, targets)
+            By node number, or by id when ``ids`` are given.
+        weights : one per edge, optional
+        ids : sequence, optional
+            The names of all nodes, in the order of their numbers. An edge that names another
+            is an error.
+        features : one row per node, optional
+        n_nodes : int, optional
+            By default as many as there are ids, feature rows, or numbers up to the largest.
+        """
+        from nodegp.interchange import from_edges
+
+        return from_edges(edges, weights, ids=ids, features=features, n_nodes=n_nodes)
+
+    @staticmethod
+    def from_networkx(G: Any, features: Any = None, weight: str | None = "weight") -> Graph:
+        """A graph from a networkx one; its nodes' names become the ids.
+
+        Parameters
+        ----------
+        G : networkx graph, directed or not, simple or multi
+        features : optional
+            Node attributes: a list of names of numbers, or the name of one that holds a vector.
+            Or a matrix with rows in the order of ``G.nodes``. By default the attribute "x", if
+            it is a vector at every node, and nothing otherwise: a number could be the label.
+        weight : str or None
+            The edge attribute that holds the weight; 1 where an edge has none.
+        """
+        from nodegp.interchange import from_networkx
+
+        return from_networkx(G, features, weight)
+
+    @staticmethod
+    def from_pyg(data: Any) -> Graph:
+        """A graph from a PyTorch Geometric ``Data``: its edges (``edge_index`` or ``adj_t``), ``x``
+        dense or sparse, and ``ids`` if it has any.
+
+        Weights are ``edge_weight``, or else an ``edge_attr`` of one column.
+        ``nodegp.datasets.from_pyg`` takes over labels and masks too.
+        """
+        from nodegp.interchange import from_pyg
+
+        return from_pyg(data)
+
+    @staticmethod
+    def from_dataframes(
+        nodes: Any,
+        edges: Any,
+        *,
+        id: str,
+        source: str,
+        target: str,
+        weight: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> Graph:
+        """A graph from two tables of pandas, polars or pyarrow.
+
+        Parameters
+        ----------
+        nodes, edges : one row per node, one row per edge
+        id : column of ``nodes`` with text or whole numbers
+        source, target : columns of ``edges`` with such ids
+        weight : column of ``edges``, optional
+        features : columns of ``nodes`` with numbers, or with lists of numbers of one length
+            By default every column but ``id`` (an index of pandas is none). So name them if
+            there are others: a column of labels among the features gives the answer away.
+        """
+        from nodegp.interchange import from_dataframes
+
+        return from_dataframes(
+            nodes, edges, id=id, source=source, target=target, weight=weight, features=features
+        )
+
+    def to_networkx(self) -> Any:
+        """This graph as a ``networkx.Graph``: ids (or else numbers) as nodes, features as the
+        node attribute "x" (a vector, or a sparse matrix of one row), weights as "weight"."""
+        from nodegp.interchange import to_networkx
+
+        return to_networkx(self)
+
+    def to_pyg(self, y: Any = None, splits: Mapping[str, Any] | None = None) -> Any:
+        """This graph as a PyTorch Geometric ``Data``.
+
+        Features keep their precision (layers of PyTorch want ``data.x.float()``) and sparse ones
+        stay sparse; ``edge_weight`` is there if any weight is not 1, ``ids`` if there are any.
+
+        Parameters
+        ----------
+        y : one number per node, optional
+        splits : name -> node numbers or mask, optional
+            Each becomes a ``<name>_mask``.
+        """
+        from nodegp.interchange import to_pyg
+
+        return to_pyg(self, y, splits)
 
     def __repr__(self) -> str:
         features = "no features" if self.features is None else f"{self.n_features} features"
@@ -129,7 +250,7 @@ def _undirected(adjacency: Any) -> sp.csr_array:
         )
     if np.iscomplexobj(matrix.data):
         raise TypeError("adjacency must hold real numbers")
-    weights = matrix.data.astype(np.float64)
+    weights = matrix.data.astype(np.float64, copy=False)
     if not np.isfinite(weights).all():
         raise ValueError("adjacency has NaN or infinite weights; remove those edges")
     if weights.size and weights.min() < 0:
@@ -137,20 +258,33 @@ def _undirected(adjacency: Any) -> sp.csr_array:
             f"adjacency has negative weights (smallest {weights.min():g}); "
             "the model averages over neighbours and needs weights >= 0"
         )
-    keep = (matrix.row != matrix.col) & (weights > 0)
-    low = np.minimum(matrix.row, matrix.col)[keep].astype(np.int64)
-    high = np.maximum(matrix.row, matrix.col)[keep].astype(np.int64)
-    n_nodes = matrix.shape[0]
-    pair = low * n_nodes + high
-    order = np.argsort(pair, kind="stable")
-    pair = pair[order]
-    first = np.flatnonzero(np.diff(pair, prepend=-1))
-    weights = np.maximum.reduceat(weights[keep][order], first) if pair.size else np.zeros(0)
-    low, high = np.divmod(pair[first], max(n_nodes, 1))
-    upper = sp.csr_array((weights, (low, high)), shape=(n_nodes, n_nodes))
-    symmetric = sp.csr_array(upper + upper.T)
-    symmetric.sort_indices()
-    return symmetric
+    row, col = matrix.row, matrix.col
+    keep = (row != col) & (weights > 0)
+    if not keep.all():
+        row, col, weights = row[keep], col[keep], weights[keep]
+    both = sp.coo_array(
+        (np.tile(weights, 2), (np.concatenate([row, col]), np.concatenate([col, row]))),
+        shape=matrix.shape,
+    )
+    both.has_canonical_format = True  # or scipy would add duplicates up
+    return _largest_of_duplicates(both.tocsr())
+
+
+def _largest_of_duplicates(matrix: sp.csr_array) -> sp.csr_array:
+    """The matrix in canonical form, each entry the largest of those given for it."""
+    matrix.has_canonical_format = matrix.has_sorted_indices = False  # nobody has looked yet
+    matrix.sort_indices()
+    first = np.ones(matrix.nnz, dtype=bool)
+    np.not_equal(matrix.indices[1:], matrix.indices[:-1], out=first[1:])
+    first[matrix.indptr[:-1][np.diff(matrix.indptr) > 0]] = True  # a row's first entry is new
+    if not first.all():
+        dropped_before = np.searchsorted(np.flatnonzero(~first), matrix.indptr)
+        indptr = (matrix.indptr - dropped_before).astype(matrix.indptr.dtype)
+        data = np.maximum.reduceat(matrix.data, np.flatnonzero(first))
+        parts = (data, matrix.indices[first], indptr)
+        matrix = sp.csr_array(parts, shape=matrix.shape)
+    matrix.has_canonical_format = True
+    return matrix
 
 
 def _checked_features(features: Any, n_nodes: int) -> Any:
@@ -177,11 +311,18 @@ def _checked_features(features: Any, n_nodes: int) -> Any:
     return matrix
 
 
-def _checked_ids(ids: Sequence, n_nodes: int) -> np.ndarray:
+def _checked_ids(ids: Sequence | np.ndarray, n_nodes: int) -> np.ndarray:
     names = np.array(ids)
     if names.shape != (n_nodes,):
         raise ValueError(f"ids must name each of the {n_nodes} nodes once, got shape {names.shape}")
-    values, counts = np.unique(names, return_counts=True)
-    if values.size != n_nodes:
-        raise ValueError(f"ids must all be different; repeated: {values[counts > 1][:5].tolist()}")
+    if names.dtype == object:  # of several types, perhaps, which cannot be sorted
+        given = names.tolist()
+        if len(set(given)) == n_nodes:
+            return names
+        repeated = [name for name, count in Counter(given).items() if count > 1]
+    else:
+        values, counts = np.unique(names, return_counts=True)
+        repeated = values[counts > 1].tolist()
+    if repeated:
+        raise ValueError(f"ids must all be different; repeated: {repeated[:5]}")
     return names

@@ -100,8 +100,10 @@ class Inducing(Component):
         features: RowSource,
         like: Tensor,
         rng: np.random.Generator,
+        earlier: Bags | None = None,
     ) -> Projector:
-        """Set up for a fit. ``like`` gives the dtype and device to work in."""
+        """Set up for a fit. ``like`` gives the dtype and device to work in, ``earlier`` the
+        points that an earlier fit ended with, to start from."""
 
 
 def choose(name: str | Inducing, n_points: int | None, n_labels: int) -> Inducing:
@@ -123,7 +125,7 @@ def choose(name: str | Inducing, n_points: int | None, n_labels: int) -> Inducin
 class Labelled(Inducing):
     """u = h at the labelled nodes."""
 
-    def prepare(self, kernel, labelled, features, like, rng):
+    def prepare(self, kernel, labelled, features, like, rng, earlier=None):
         return _LabelledProjector(kernel, labelled, like)
 
 
@@ -162,9 +164,11 @@ class Points(Inducing):
         if self.n_points is not None and (self.n_points < 1 or int(self.n_points) != self.n_points):
             raise ValueError(f"Points: n_points must be a whole number >= 1, got {self.n_points}")
 
-    def prepare(self, kernel, labelled, features, like, rng):
-        n_points = self.n_points or min(len(labelled), DEFAULT_POINTS)
-        start = kmeans(features, n_points, rng)
+    def prepare(self, kernel, labelled, features, like, rng, earlier=None):
+        if earlier is not None:
+            start = earlier.rows.values.double()
+        else:
+            start = kmeans(features, self.n_points or min(len(labelled), DEFAULT_POINTS), rng)
         return _PointsProjector(kernel, labelled, start, like, self.optimise)
 
 

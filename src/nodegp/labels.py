@@ -67,6 +67,20 @@ def encode(y: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.nd
     return classes, np.searchsorted(classes, y)
 
 
+def merged_classes(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The classes there are, and those among the labels that are new."""
+    known = set(classes.tolist())
+    new = [v for v in dict.fromkeys(labels.tolist()) if v not in known]
+    if not new:
+        return classes
+    if {isinstance(v, str) for v in new} != {isinstance(v, str) for v in known}:
+        raise ValueError(
+            f"new labels {new[:5]} and the classes {classes.tolist()[:5]} are not of one type; "
+            "write them the same way"
+        )
+    return np.unique(np.array([*classes.tolist(), *new]))
+
+
 def check_confidence(confidence: Any, n_nodes: int, labelled: np.ndarray) -> np.ndarray:
     """How sure the expert was of each label; ones if not said."""
     if confidence is None:

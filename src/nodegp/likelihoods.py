@@ -55,6 +55,15 @@ class Likelihood(Component):
     def predict(self, mean: Tensor, var: Tensor) -> Tensor:
         """Class probabilities (N, C), or the predictive mean (N, 1) in regression."""
 
+    def given(self, h: Tensor) -> Tensor:
+        """Class probabilities p(y | h), shape (..., C), at latent values (..., L)."""
+        raise NotImplementedError(f"{type(self).__name__} has no classes")
+
+    def expected_entropy(self, mean: Tensor, var: Tensor) -> Tensor:
+        """E[H(p(y | h))] for h ~ N(mean, diag var), shape (N,): the doubt that would be left if
+        h were known, in nats."""
+        raise NotImplementedError(f"{type(self).__name__} has no classes")
+
     def expectation(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Expectation:
         """The expected log-likelihood with its gradients; by autograd unless overridden."""
         with torch.enable_grad():
@@ -133,6 +142,17 @@ class RobustMax(Likelihood):
         largest = largest / largest.sum(1, keepdim=True)  # the quadrature's error
         return largest * (1 - self.epsilon) + (1 - largest) * self.epsilon / (n_latents - 1)
 
+    def given(self, h: Tensor) -> Tensor:
+        n_latents = h.shape[-1]
+        if n_latents == 1:
+            return torch.ones_like(h)
+        proba = torch.full_like(h, self.epsilon / (n_latents - 1))
+        return proba.scatter_(-1, h.argmax(-1, keepdim=True), 1 - self.epsilon)
+
+    def expected_entropy(self, mean: Tensor, var: Tensor) -> Tensor:
+        # The same for every h: all that robust-max calls noise is its share epsilon.
+        return entropy(self.given(mean))
+
     def _probability_largest(self, y: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """P(h_y is the largest latent) of each label, shape (O,)."""
         node, weight = _hermite(self.quadrature, mean)
@@ -168,7 +188,7 @@ class Softmax(Likelihood):
         n_classes = mean.shape[1]
         if n_classes == 1:
             return 0.0 * (mean + var)[:, 0]
-        h = mean[:, None] + var.sqrt()[:, None] * self._normals(mean)  # (O, S, C)
+        h = self._draws(mean, var)
         log_total = torch.logsumexp(h, 2)
         if bool((confidence == 1).all()):
             # The linear part of log softmax has an exact expectation; only the rest is sampled.
@@ -179,8 +199,16 @@ class Softmax(Likelihood):
         return torch.logaddexp(gain.log() + log_right, wrong.log()).mean(1)
 
     def predict(self, mean: Tensor, var: Tensor) -> Tensor:
-        h = mean[:, None] + var.sqrt()[:, None] * self._normals(mean)
-        return torch.softmax(h, 2).mean(1)
+        return torch.softmax(self._draws(mean, var), 2).mean(1)
+
+    def given(self, h: Tensor) -> Tensor:
+        return torch.softmax(h, -1)
+
+    def expected_entropy(self, mean: Tensor, var: Tensor) -> Tensor:
+        return entropy(self.given(self._draws(mean, var))).mean(1)
+
+    def _draws(self, mean: Tensor, var: Tensor) -> Tensor:
+        return mean[:, None] + var.sqrt()[:, None] * self._normals(mean)  # (N, S, C)
 
     def _normals(self, like: Tensor) -> Tensor:
         return _sobol_normals(self.n_points, like.shape[1]).to(like)
@@ -221,6 +249,14 @@ class Bernoulli(Likelihood):
         second = torch.special.ndtr(mean / (1 + var).sqrt())
         return torch.cat([1 - second, second], 1)
 
+    def given(self, h: Tensor) -> Tensor:
+        return torch.cat([torch.special.ndtr(-h), torch.special.ndtr(h)], -1)
+
+    def expected_entropy(self, mean: Tensor, var: Tensor) -> Tensor:
+        node, weight = _hermite(self.quadrature, mean)
+        h = mean + var.sqrt() * node  # (N, Q): one latent
+        return entropy(self.given(h[:, :, None])) @ weight
+
 
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
@@ -242,6 +278,11 @@ class Gaussian(Likelihood):
 
     def predict(self, mean: Tensor, var: Tensor) -> Tensor:
         return mean
+
+
+def entropy(proba: Tensor) -> Tensor:
+    """Of each distribution along the last dimension, in nats."""
+    return torch.special.entr(proba).sum(-1)
 
 
 def _check_count(likelihood: Likelihood, name: str) -> None:

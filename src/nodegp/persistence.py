@@ -47,7 +47,18 @@ _SCALARS = (
     "target_mean_",
     "target_scale_",
 )
-_ARRAYS = ("classes_", "labelled_", "elbo_trace_", "loo_proba_", "loo_mean_", "loo_std_")
+_ARRAYS = (
+    "classes_",
+    "labelled_",
+    "labels_",
+    "label_confidence_",
+    "label_weights_",
+    "curvature_",
+    "elbo_trace_",
+    "loo_proba_",
+    "loo_mean_",
+    "loo_std_",
+)
 _POSTERIOR = ("chol", "mean", "gain")
 _OPTIONAL_ARRAYS = ("feature_names_in_",)
 
@@ -173,6 +184,12 @@ class _Arrays:
             return {"sparse": name, "shape": list(value.shape)}
         value = np.asarray(value)
         if value.dtype.kind in "OU":
+            odd = [v for v in value.tolist() if not isinstance(v, str | int | float | None)]
+            if odd:
+                raise ValueError(
+                    f"{name} holds a {type(odd[0]).__name__} and cannot be saved; only text and "
+                    "numbers can"
+                )
             return {"strings": value.tolist(), "object": value.dtype == object}
         self.stored[name] = np.ascontiguousarray(value)
         return {"array": name}

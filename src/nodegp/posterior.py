@@ -74,7 +74,7 @@ class Posterior:
                 cross = by_row[block]
             else:
                 cross = sparse_matmul(bags.weights[block], by_row)
-            w = self._project(cross)  # (M, block)
+            w = self.project(cross)  # (M, block)
             mean[block] = (self.mean @ w).mT.cpu()
             gained = (self.gain @ w).mul_(w).sum(1)  # (L, block)
             var[block] = (prior[block] - gained).mT.clamp_min(_SMALLEST_VARIANCE).cpu()
@@ -83,11 +83,11 @@ class Posterior:
     @torch.no_grad()
     def joint(self, bags: Bags) -> tuple[Tensor, Tensor]:
         """Mean (R, L) and covariance (L, R, R) of h over all the bags together."""
-        w = self._project(covariance(self.kernel, bags, self.inducing))
+        w = self.project(covariance(self.kernel, bags, self.inducing))
         cov = self._cast(covariance(self.kernel, bags, bags)) - w.mT @ self.gain @ w
         return (self.mean @ w).mT.cpu(), (0.5 * (cov + cov.mT)).cpu()
 
-    def _project(self, cross: Tensor) -> Tensor:
+    def project(self, cross: Tensor) -> Tensor:
         w = self._cast(cross).mT
         if self.chol is None:
             return w.contiguous()

@@ -16,8 +16,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from nodegp.estimators.base import all_or_nothing, labelled_accuracy
+from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
 from nodegp.graph import Graph, check_nodes
+from nodegp.interchange import as_graph, node_labels
 from nodegp.labels import as_labels, encode, is_labelled
 
 
@@ -75,21 +76,26 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
     # --- fitting ----------------------------------------------------------------------------
 
     @all_or_nothing
-    def fit(self, graph: Graph, y: Any, *, classes: Any = None, y_val: Any = None) -> Self:
+    def fit(self, graph: Any, y: Any = None, *, classes: Any = None, y_val: Any = None) -> Self:
         """Fit to a graph whose nodes are partly labelled.
 
         Parameters
         ----------
-        graph : Graph
+        graph : Graph, networkx graph or PyTorch Geometric Data
         y : one entry per node
-            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none.
+            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none. On a
+            networkx graph also the name of a node attribute, or a dict node -> label. A Data has
+            its own: ``data.y`` at the nodes of its ``train_mask``, or at all if it has none.
         classes : sequence, optional
             All classes there are, if some have no label yet.
         y_val : one entry per node, optional
             Validation labels, in the same form, for a method that uses them.
         """
         name = type(self).__name__
-        self._check_graph(graph)
+        y = node_labels(graph, y, self.unlabelled)
+        if y_val is not None:
+            y_val = node_labels(graph, y_val, self.unlabelled)
+        graph = self._checked(graph)
         y, labelled = self._labels(y, "y", graph)
         check_classification_targets(y[labelled])
         self.classes_, targets = encode(y[labelled], classes)
@@ -137,8 +143,9 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
         known = set(self.classes_.tolist())
         return [label for label in dict.fromkeys(labels.tolist()) if label not in known]
 
-    def _check_graph(self, graph: Any) -> None:
+    def _checked(self, graph: Any) -> Graph:
         name = type(self).__name__
+        graph = as_graph(graph)
         if not isinstance(graph, Graph):
             raise TypeError(
                 f"{name} works on a nodegp.Graph, got a {type(graph).__name__}; make one with "
@@ -149,15 +156,16 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
                 f"{name} needs node features and this graph has none; pass them to Graph "
                 "(an identity matrix if there is nothing to say of the nodes)"
             )
+        return graph
 
     # --- predicting -------------------------------------------------------------------------
 
-    def predict_proba(self, graph: Graph | None = None, nodes: Any = None) -> np.ndarray:
+    def predict_proba(self, graph: Any = None, nodes: Any = None) -> np.ndarray:
         """Class probabilities, shape (nodes, classes), in the order of ``classes_``.
 
         Parameters
         ----------
-        graph : Graph, default the graph fitted on
+        graph : as in :meth:`fit`, default the graph fitted on
             Another one only where the method is ``inductive``.
         nodes : node numbers or mask, optional
             Which nodes to answer for; all by default.
@@ -165,7 +173,7 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
         check_is_fitted(self, "proba_")
         proba = self.proba_
         if graph is not None and graph is not self.graph_:
-            self._check_graph(graph)
+            graph = self._checked(graph)
             if self.inductive:
                 proba = self._proba_elsewhere(graph)
             elif not _same(graph, self.graph_):
@@ -175,11 +183,11 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
                 )
         return proba[check_nodes(nodes, len(proba))]
 
-    def predict(self, graph: Graph | None = None, nodes: Any = None) -> np.ndarray:
+    def predict(self, graph: Any = None, nodes: Any = None) -> np.ndarray:
         """The most probable class of each node."""
         return self.classes_[self.predict_proba(graph, nodes).argmax(axis=1)]
 
-    def score(self, graph: Graph | None, y: Any, sample_weight: Any = None) -> float:
+    def score(self, graph: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the nodes that have a label in ``y``."""
         check_is_fitted(self, "proba_")
         return labelled_accuracy(self, self.graph_ if graph is None else graph, y, sample_weight)

@@ -1,5 +1,5 @@
 """Data sets: Cora comes with the package, Citeseer and Pubmed are fetched or read from a folder of
-yours, and synthetic graphs are drawn to any size.
+yours, other files and PyTorch Geometric objects are read, and synthetic graphs drawn to any size.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from nodegp.datasets.base import Dataset
 from nodegp.datasets.cora import load_cora
 from nodegp.datasets.fetch import fetch_planetoid
 from nodegp.datasets.planetoid import DATA_DIR_VARIABLE, PLANETOID_NAMES, load_planetoid
+from nodegp.datasets.pyg import from_pyg
+from nodegp.datasets.readers import read_graph
 from nodegp.datasets.synthetic import hub_graph, synthetic
 
 __all__ = [
     "DATASET_NAMES",
     "Dataset",
     "dataset_name",
+    "from_pyg",
     "hub_graph",
     "load_cora",
     "load_dataset",
     "load_planetoid",
+    "read_graph",
     "synthetic",
 ]
 

@@ -103,4 +103,4 @@ class Dataset:
 
 
 def _listed(names: Mapping[str, object]) -> str:
-    return ", ".join(repr(name) for name in names)
+    return ", ".join(repr(name) for name in names) or "none"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import wraps
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,12 +22,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from nodegp import inference
+from nodegp.estimators.conventions import all_or_nothing
+from nodegp.estimators.explanation import Explanation, explain
 from nodegp.features import LazyRows, Preprocessor
 from nodegp.filters import Bags, Filter, Identity, NeighbourMean
 from nodegp.graph import Graph, check_nodes
-from nodegp.inducing import Inducing, choose
+from nodegp.inducing import Inducing, Points, choose
+from nodegp.interchange import as_graph, node_labels
 from nodegp.kernels import Kernel
-from nodegp.labels import as_labels, is_labelled
+from nodegp.labels import as_labels, check_confidence, is_labelled
 from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
 from nodegp.neighbours import joined_graph, table_graph
@@ -66,6 +69,12 @@ class GraphGP(BaseEstimator):
     features_: str
     filter_: Filter
     posterior_: Posterior
+    inducing_: Inducing
+    labelled_: np.ndarray
+    labels_: np.ndarray
+    label_confidence_: np.ndarray
+    label_weights_: np.ndarray
+    curvature_: np.ndarray | None
 
     # --- fitting ----------------------------------------------------------------------------
 
@@ -78,8 +87,12 @@ class GraphGP(BaseEstimator):
         kernel: Kernel,
         likelihood: Likelihood,
         n_latents: int,
+        warm: inference.Warm | None = None,
     ) -> inference.Fit:
-        """Fit q at the labelled nodes and set the fitted attributes that both kinds share."""
+        """Fit q at the labelled nodes and set the fitted attributes that both kinds share.
+
+        ``warm`` is what an earlier fit of this model knew.
+        """
         rng = generator(self.random_state)
         like = torch.zeros((), dtype=torch_dtype(self.dtype), device=_device(self.device))
         if not isinstance(kernel, Kernel):
@@ -87,15 +100,18 @@ class GraphGP(BaseEstimator):
         self.filter_ = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
         rows = self._rows(graph)
         bags = self.filter_.bags(graph, rows, labelled)
+        had_points = warm is not None and isinstance(self.inducing_, Points)
+        earlier = self.posterior_.inducing if had_points else None
         self.inducing_ = choose(self.inducing, self.n_inducing, len(labelled))
         problem = inference.Problem(
             kernel=kernel,
             likelihood=likelihood,
-            projector=self.inducing_.prepare(kernel, bags, rows, like, rng),
+            projector=self.inducing_.prepare(kernel, bags, rows, like, rng, earlier),
             y=torch.from_numpy(targets).to(like.device),
             confidence=torch.from_numpy(confidence).to(like),
             n_latents=n_latents,
             rng=rng,
+            warm=warm,
         )
         fit = self._engine().fit(problem, self._report)
         self.posterior_ = fit.posterior
@@ -107,6 +123,9 @@ class GraphGP(BaseEstimator):
         self.converged_ = fit.converged
         self.jitter_ = fit.jitter
         self.labelled_ = labelled
+        self.label_confidence_ = confidence
+        self.curvature_ = fit.curvature
+        self.label_weights_ = fit.alpha.double().cpu().numpy()
         if not fit.converged:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {fit.n_iter} iterations "
@@ -127,6 +146,7 @@ class GraphGP(BaseEstimator):
             raise ValueError(
                 f"n_neighbors must be a whole number of at least 1, got {self.n_neighbors!r}"
             )
+        y, X = node_labels(X, y, self.unlabelled), as_graph(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -158,6 +178,75 @@ class GraphGP(BaseEstimator):
             )
         return X, y, np.flatnonzero(mask)
 
+    @all_or_nothing
+    def update(self, nodes: Any, labels: Any, *, label_confidence: Any = None) -> Self:
+        """Fit again with more labels, starting from where the last fit ended.
+
+        Much faster than a new fit, and ends at the same place (the "adam" engine keeps the
+        hyper-parameters and starts q anew).
+
+        Parameters
+        ----------
+        nodes : node numbers of the graph fitted on
+        labels : one for each; a node that had a label gets the new one
+            ``unlabelled``, None or NaN takes a label back.
+        label_confidence : one for each, optional
+            The probability that the label is right, in (0, 1].
+        """
+        graph, nodes = self._asked(None, nodes)
+        values = np.atleast_1d(column_or_1d(as_labels(labels), dtype=None))
+        if values.shape != nodes.shape:
+            raise ValueError(f"there are {len(values)} labels for {len(nodes)} nodes")
+        sure = np.ones(len(nodes)) if label_confidence is None else np.asarray(label_confidence)
+        check_confidence(sure, len(nodes), np.arange(len(nodes)))
+        # Of a node's labels the last counts, and none is left where that is no label.
+        everyone = np.concatenate([self.labelled_, nodes])
+        labels = np.concatenate([self.labels_, values])
+        sure = np.concatenate([self.label_confidence_, sure])
+        is_label = np.ones(len(everyone), dtype=bool)
+        is_label[len(self.labelled_) :] = is_labelled(values, self.unlabelled)
+        last = len(everyone) - 1 - np.unique(everyone[::-1], return_index=True)[1]
+        last = last[is_label[last]]
+        if not len(last):
+            raise ValueError("no label would be left; a model needs at least one")
+        self._learn(graph, everyone[last], labels[last], sure[last], warm=True)
+        return self
+
+    def _warm(self, graph: Graph, labelled: np.ndarray) -> inference.Warm:
+        """What this fit knows that the next can start from."""
+        return inference.Warm(self._marginals(graph, labelled), self.curvature_)
+
+    @abstractmethod
+    def _learn(
+        self,
+        graph: Graph,
+        labelled: np.ndarray,
+        labels: np.ndarray,
+        confidence: np.ndarray,
+        classes: Any = None,
+        warm: bool = False,
+    ) -> None:
+        """Fit to these labels, from scratch or from where the last fit ended."""
+
+    def explain(self, node: int, X: Any = None) -> Explanation:
+        """Which labels and which neighbours made the prediction of one node.
+
+        ``X`` as in :meth:`predict_latent`.
+        """
+        graph, nodes = self._asked(X, node)
+        if len(nodes) != 1:
+            raise ValueError(f"explain takes one node at a time, got {len(nodes)}")
+        labels = None
+        if self.posterior_.chol is not None:  # the labelled nodes are not the inducing variables
+            if self.graph_ is None:
+                raise ValueError(
+                    "to explain this model takes the graph it was fitted on, and it was saved "
+                    "without; save with include_graph=True"
+                )
+            labels = self._bags(self.graph_, self.labelled_)
+        here = self._bags(graph, nodes)
+        return explain(self.posterior_, here, labels, self.labelled_, self.label_weights_)
+
     def _report(self, line: str) -> None:
         if self.verbose:
             print(line, file=sys.stderr, flush=True)
@@ -171,8 +260,8 @@ class GraphGP(BaseEstimator):
 
         Parameters
         ----------
-        X : Graph, or a table if the model was fitted on one; default the graph fitted on
-            It may have nodes and edges that the model has not seen.
+        X : Graph, networkx graph, PyTorch Geometric Data, or a table if the model was fitted on one
+            By default the graph fitted on. It may have nodes and edges that the model has not seen.
         nodes : node numbers or mask, optional
             Which nodes to answer for; all by default.
         cov : bool
@@ -216,6 +305,7 @@ class GraphGP(BaseEstimator):
                     "save with include_graph=True"
                 )
             return self.graph_, check_nodes(nodes, self.graph_.n_nodes)
+        X = as_graph(X)
         if isinstance(X, Graph):
             return X, check_nodes(nodes, X.n_nodes)
         if not self.table_:
@@ -278,22 +368,6 @@ class GraphGP(BaseEstimator):
         return tags
 
 
-def all_or_nothing(fit: Any) -> Any:
-    """A ``fit`` that leaves the estimator as it was if it fails."""
-
-    @wraps(fit)
-    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(vars(self))
-        try:
-            return fit(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-
-    return guarded
-
-
 def component(value: Any, names: dict[str, Any], default: Any, kind: type, what: str) -> Any:
     """A part of the model given as an object, by name, or not at all."""
     if value is None:
@@ -305,31 +379,6 @@ def component(value: Any, names: dict[str, Any], default: Any, kind: type, what:
     raise ValueError(
         f"{what} must be one of {list(names)} or a {kind.__name__} object, got {value!r}"
     )
-
-
-def labelled_accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """A classifier's accuracy over the nodes that have a label in ``y``."""
-    y = column_or_1d(as_labels(y), dtype=None)
-    known = np.flatnonzero(is_labelled(y, model.unlabelled))
-    check_scored(known, y, X)
-    fitted = set(model.classes_.tolist())
-    unknown = [v for v in dict.fromkeys(y[known].tolist()) if v not in fitted]
-    if unknown:
-        warnings.warn(
-            f"classes {unknown[:5]} were not among the labels fitted on; "
-            "their nodes count as wrong",
-            stacklevel=3,
-        )
-    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-    return float(np.average(model.predict(X, known) == y[known], weights=weight))
-
-
-def check_scored(known: np.ndarray, y: np.ndarray, X: Any) -> None:
-    n_nodes = X.n_nodes if isinstance(X, Graph) else None if X is None else np.shape(X)[0]
-    if n_nodes is not None and len(y) != n_nodes:
-        raise ValueError(f"y has {len(y)} entries for {n_nodes} nodes")
-    if not len(known):
-        raise ValueError("y has no labels to score against")
 
 
 def _table(raw: Any) -> Any:

@@ -12,12 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
 from nodegp.calibration import fit_temperature, tempered
-from nodegp.estimators.base import GraphGP, all_or_nothing, component, labelled_accuracy
+from nodegp.estimators.base import GraphGP, component
+from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
 from nodegp.filters import Filter
+from nodegp.graph import Graph
 from nodegp.inducing import Inducing
+from nodegp.interchange import as_frame, as_graph, prediction_table
 from nodegp.kernels import Kernel, Polynomial
-from nodegp.labels import check_confidence, encode
-from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax
+from nodegp.labels import check_confidence, encode, merged_classes
+from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax, entropy
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
 
@@ -66,11 +69,14 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     ----------
     classes_, kernel_, filter_, likelihood_, inducing_, features_, preprocessor_ : what was used
     posterior_ : q and what it needs
-    labelled_ : numbers of the labelled nodes
+    labelled_, labels_, label_confidence_ : the labelled nodes' numbers and what was said of them
+    label_weights_ : (labels, latents) what each label adds to the latent means, see ``explain``
     loo_proba_ : (labels, classes) leave-one-out probabilities, in the order of ``labelled_``
     temperature_ : 1.0 unless calibrated
     elbo_, elbo_trace_, n_iter_, converged_, jitter_ : how the fit went
     """
+
+    classes_: np.ndarray
 
     def __init__(
         self,
@@ -113,14 +119,19 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, *, label_confidence: Any = None, classes: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, label_confidence: Any = None, classes: Any = None
+    ) -> Self:
         """Fit to a graph whose nodes are partly labelled.
 
         Parameters
         ----------
-        X : Graph, or a feature matrix (from which a nearest-neighbour graph is built)
+        X : Graph, networkx graph, PyTorch Geometric Data, or a feature matrix
+            From a feature matrix a nearest-neighbour graph is built.
         y : one entry per node
-            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none.
+            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none. On a
+            networkx graph also the name of a node attribute, or a dict node -> label. A Data has
+            its own: ``data.y`` at the nodes of its ``train_mask``, or at all if it has none.
         label_confidence : one entry per node, optional
             The probability that the label is right, in (0, 1]; entries of unlabelled nodes
             are ignored.
@@ -132,13 +143,38 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         if self.preset not in (None, "paper"):
             raise ValueError(f"preset must be 'paper' or None, got {self.preset!r}")
         graph, y, labelled = self._start(X, y)
-        check_classification_targets(y[labelled])
-        self.classes_, targets = encode(y[labelled], classes)
-        n_classes = len(self.classes_)
-        likelihood = component(self.likelihood, LIKELIHOODS, RobustMax, Likelihood, "likelihood")
-        if not likelihood.classifies:
-            raise ValueError(f"likelihood {likelihood!r} is for regression: use GraphGPRegressor")
         confidence = check_confidence(label_confidence, graph.n_nodes, labelled)
+        self._learn(graph, labelled, y[labelled], confidence, classes)
+        return self
+
+    def _learn(
+        self,
+        graph: Graph,
+        labelled: np.ndarray,
+        labels: np.ndarray,
+        confidence: np.ndarray,
+        classes: Any = None,
+        warm: bool = False,
+    ) -> None:
+        earlier = None
+        if warm:
+            classes = merged_classes(self.classes_, labels)
+            if len(classes) == len(self.classes_):
+                earlier = self._warm(graph, labelled)
+            kernel, likelihood = self.kernel_, self.likelihood_
+        else:
+            likelihood = component(
+                self.likelihood, LIKELIHOODS, RobustMax, Likelihood, "likelihood"
+            )
+            if not likelihood.classifies:
+                raise ValueError(
+                    f"likelihood {likelihood!r} is for regression: use GraphGPRegressor"
+                )
+            kernel = self.kernel or _default_kernel(likelihood)
+        check_classification_targets(labels)
+        self.classes_, targets = encode(labels, classes)
+        self.labels_ = self.classes_[targets]
+        n_classes = len(self.classes_)
         # Less than an even chance would be evidence for the other classes; it says nothing.
         confidence = np.maximum(confidence, 1.0 / max(n_classes, 2))
         with threads_for(len(labelled)):
@@ -147,9 +183,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
                 labelled,
                 targets.astype(np.int64),
                 confidence,
-                self.kernel or _default_kernel(likelihood),
+                kernel,
                 likelihood,
                 likelihood.n_latents(n_classes),
+                earlier,
             )
             without = leave_one_out(fit.labels, fit.explained, fit.kept, fit.alpha)
             plain = self._probabilities(without)
@@ -157,7 +194,6 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         calibrated = self.calibrate == "loo" or automatic
         self.temperature_ = fit_temperature(plain, targets, confidence) if calibrated else 1.0
         self.loo_proba_ = tempered(plain, self.temperature_)
-        return self
 
     def predict_proba(self, X: Any = None, nodes: Any = None) -> np.ndarray:
         """Class probabilities, shape (nodes, classes), in the order of ``classes_``.
@@ -169,10 +205,63 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             blocks = [self._probabilities(m) for m in self._marginal_blocks(graph, nodes)]
         return tempered(np.concatenate(blocks), self.temperature_)
 
+    def predict_information(
+        self, X: Any = None, nodes: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How doubtful each node is, and how much of that more labels could resolve, in nats.
+
+        Returns
+        -------
+        entropy : (nodes,) of the class probabilities
+        information : (nodes,)
+            The part of it that is mutual information of label and latent values; the rest would
+            stay if the latent values were known. Under robust-max all doubt but a constant is of
+            the first kind, so this orders nodes as the entropy does; softmax tells them apart.
+
+        A temperature flattens or sharpens the probabilities; the split is then in the proportion
+        that it has without one.
+        """
+        graph, nodes = self._asked(X, nodes)
+        entropies, parts = [], []
+        with self._threads(nodes):
+            for marginals in self._marginal_blocks(graph, nodes):
+                plain = self._probabilities(marginals)
+                doubt = _entropy(plain)
+                left = self._by_node(self.likelihood_.expected_entropy, marginals)
+                share = np.clip(1.0 - left / np.maximum(doubt, 1e-300), 0.0, 1.0)
+                entropies.append(_entropy(tempered(plain, self.temperature_)))
+                parts.append(share * entropies[-1])
+        return np.concatenate(entropies), np.concatenate(parts)
+
+    def sample_proba(
+        self, X: Any = None, nodes: Any = None, n_samples: int = 1, random_state: Any = None
+    ) -> np.ndarray:
+        """Class probabilities given joint draws of the latent values, (n_samples, nodes, classes).
+
+        Their mean over many draws is :meth:`predict_proba` without a temperature.
+        """
+        draws = torch.from_numpy(self.sample_latent(X, nodes, n_samples, random_state))
+        proba: np.ndarray = self.likelihood_.given(draws.double()).numpy()
+        return proba[..., : len(self.classes_)]
+
     def predict(self, X: Any = None, nodes: Any = None) -> np.ndarray:
         """The most probable class of each node."""
         proba = self.predict_proba(X, nodes)
         return self.classes_[proba.argmax(axis=1)]
+
+    def predict_frame(self, X: Any = None, nodes: Any = None, kind: str = "pyarrow") -> Any:
+        """Predictions as a table with a row per node: id, label, its probability, a column
+        ``p(<class>)`` for each class, and the entropy in nats.
+
+        ``X`` and ``nodes`` as in :meth:`predict_latent`; ``kind`` is "pyarrow", "pandas" or
+        "polars". Without ids in the graph, the id is the node's number.
+        """
+        X = as_graph(X)
+        graph, rows = self._asked(X, nodes)
+        ids = rows if graph.ids is None else graph.ids[rows]
+        if X is not None and graph is not X:  # a table, whose rows stand after those fitted on
+            ids = rows - (graph.n_nodes - np.shape(X)[0])
+        return as_frame(prediction_table(ids, self.classes_, self.predict_proba(graph, rows)), kind)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the nodes that have a label in ``y``."""
@@ -180,17 +269,24 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         return labelled_accuracy(self, X, y, sample_weight)
 
     def _probabilities(self, marginals: Marginals) -> np.ndarray:
-        """Class probabilities, a bounded number of nodes at a time."""
+        """Class probabilities without a temperature."""
+        if len(self.classes_) == 1:
+            return np.ones((len(marginals.mean), 1))
+        return self._by_node(self.likelihood_.predict, marginals)
+
+    def _by_node(self, function: Any, marginals: Marginals) -> np.ndarray:
+        """A function of means and variances, a bounded number of nodes at a time."""
         step = max((1 << 22) // (20 * marginals.mean.shape[1] ** 2), 1)
         blocks = zip(*(part.split(step) for part in marginals), strict=True)
         with torch.no_grad():
-            parts = [self.likelihood_.predict(mean.double(), var.double()) for mean, var in blocks]
-        proba = torch.cat(parts) if parts else torch.zeros(0, len(self.classes_))
-        return (
-            proba[:, : len(self.classes_)].numpy()
-            if len(self.classes_) > 1
-            else np.ones((len(proba), 1))
-        )
+            parts = [function(mean.double(), var.double()) for mean, var in blocks]
+        result: np.ndarray = torch.cat(parts).numpy()
+        return result
+
+
+def _entropy(proba: np.ndarray) -> np.ndarray:
+    result: np.ndarray = entropy(torch.from_numpy(proba)).numpy()
+    return result
 
 
 def _default_kernel(likelihood: Likelihood) -> Kernel:

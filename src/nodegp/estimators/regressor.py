@@ -11,11 +11,13 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nodegp import inference
-from nodegp.estimators.base import GraphGP, all_or_nothing, check_scored, component, torch_dtype
+from nodegp.estimators.base import GraphGP, component, torch_dtype
+from nodegp.estimators.conventions import all_or_nothing, check_scored, scored
 from nodegp.filters import Filter
+from nodegp.graph import Graph
 from nodegp.inducing import Inducing
 from nodegp.kernels import RBF, Kernel
-from nodegp.labels import check_confidence, is_labelled
+from nodegp.labels import as_labels, check_confidence, is_labelled
 from nodegp.likelihoods import Gaussian, Likelihood
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
@@ -69,34 +71,53 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, *, label_confidence: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, label_confidence: Any = None) -> Self:
         """Fit to a graph some of whose nodes have a target; NaN where there is none."""
         graph, y, labelled = self._start(X, y)
-        targets = y[labelled].astype(np.float64)
+        confidence = check_confidence(label_confidence, graph.n_nodes, labelled)
+        self._learn(graph, labelled, y[labelled], confidence)
+        return self
+
+    def _learn(
+        self,
+        graph: Graph,
+        labelled: np.ndarray,
+        labels: np.ndarray,
+        confidence: np.ndarray,
+        classes: Any = None,
+        warm: bool = False,
+    ) -> None:
+        targets = labels.astype(np.float64)
         if not np.isfinite(targets).all():
             raise ValueError("y contains infinity; targets must be finite, or NaN for none")
+        earlier = self._warm(graph, labelled) if warm else None
+        self.labels_ = targets
         self.target_mean_ = float(targets.mean())
         self.target_scale_ = float(targets.std()) or 1.0
-        likelihood = component(
-            self.likelihood, {"gaussian": Gaussian}, Gaussian, Likelihood, "likelihood"
-        )
+        if warm:
+            kernel, likelihood = self.kernel_, self.likelihood_
+        else:
+            kernel = self.kernel or RBF()
+            likelihood = component(
+                self.likelihood, {"gaussian": Gaussian}, Gaussian, Likelihood, "likelihood"
+            )
         if likelihood.classifies:
             raise ValueError(f"likelihood {likelihood!r} is for classes: use GraphGPClassifier")
-        like = torch_dtype(self.dtype)
         standard = (targets - self.target_mean_) / self.target_scale_
+        like = torch_dtype(self.dtype)
         with threads_for(len(labelled)):
             fit = self._fit_posterior(
                 graph,
                 labelled,
                 standard.astype(_numpy_dtype(like)),
-                check_confidence(label_confidence, graph.n_nodes, labelled),
-                self.kernel or RBF(),
+                confidence,
+                kernel,
                 likelihood,
                 1,
+                earlier,
             )
         without = leave_one_out(fit.labels, fit.explained, fit.kept, fit.alpha)
         self.loo_mean_, self.loo_std_ = self._in_units(without)
-        return self
 
     def predict(self, X: Any = None, nodes: Any = None, return_std: bool = False) -> Any:
         """Predictive mean of each node, and the standard deviation of an observation there
@@ -108,7 +129,8 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 over the nodes that have a target in ``y``."""
         check_is_fitted(self, "posterior_")
-        y = column_or_1d(y, dtype=None)
+        X, y = scored(self, X, y)
+        y = column_or_1d(as_labels(y), dtype=None)
         known = np.flatnonzero(is_labelled(y, self.unlabelled))
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         check_scored(known, y, X)

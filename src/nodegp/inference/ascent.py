@@ -8,6 +8,7 @@ one stops as soon as the gain it can expect is too small for anyone to care abou
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,20 +16,32 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 _FIRST_STEP = 0.7  # of the largest coordinate: hyper-parameters are logs, so a factor of two
 _LARGEST_STEP = 2.0
+_MEMORY = 10
+
+
+class Climb(NamedTuple):
+    """How an ascent went, and what it learnt of the curvature."""
+
+    n_iter: int
+    settled: bool
+    curvature: np.ndarray  # (2, pairs, n): steps, and how the gradient fell along each
 
 
 def ascend(
-    objective: Objective, start: np.ndarray, max_iter: int, gain: float, memory: int = 10
-) -> tuple[int, bool]:
-    """Climb from ``start``; returns the iterations taken and whether it settled.
+    objective: Objective,
+    start: np.ndarray,
+    max_iter: int,
+    gain: float,
+    curvature: np.ndarray | None = None,
+) -> Climb:
+    """Climb from ``start``.
 
-    ``gain`` is the least improvement worth an evaluation. The caller keeps the best point,
-    which it has seen.
+    ``gain`` is the least improvement worth an evaluation; ``curvature`` is what an earlier ascent
+    of nearly the same function learnt. The caller keeps the best point, which it has seen.
     """
     x = np.array(start, dtype=np.float64)
     value, gradient = objective(x)
-    steps: list[np.ndarray] = []
-    changes: list[np.ndarray] = []
+    steps, changes = ([], []) if curvature is None else map(list, curvature)
     for iteration in range(1, max_iter + 1):
         direction = _direction(gradient, steps, changes)
         if gradient @ direction <= 0:  # a bent memory: start afresh
@@ -40,7 +53,7 @@ def ascend(
         slope = float(gradient @ direction)
         # To second order a quasi-Newton step gains half of what its slope promises.
         if 0.5 * slope < gain:
-            return iteration, True
+            return Climb(iteration, True, _pairs(steps, changes, x))
         rate = 1.0
         while True:
             proposal = x + rate * direction
@@ -52,12 +65,19 @@ def ascend(
             wanted = 0.5 * rate * slope / max(shortfall, 1e-300) if np.isfinite(shortfall) else 0.1
             rate *= min(max(wanted, 0.1), 0.5)
             if rate * slope < gain:
-                return iteration, True
+                return Climb(iteration, True, _pairs(steps, changes, x))
+        if new_value - value < 2 * gain:
+            # Too near the noise to learn a curvature from, or to go on.
+            return Climb(iteration, True, _pairs(steps, changes, x))
         step, change = proposal - x, gradient - new_gradient
         if step @ change > 1e-10 * (step @ step):
-            steps, changes = [*steps[1 - memory :], step], [*changes[1 - memory :], change]
+            steps, changes = [*steps[1 - _MEMORY :], step], [*changes[1 - _MEMORY :], change]
         x, value, gradient = proposal, new_value, new_gradient
-    return max_iter, False
+    return Climb(max_iter, False, _pairs(steps, changes, x))
+
+
+def _pairs(steps: list[np.ndarray], changes: list[np.ndarray], x: np.ndarray) -> np.ndarray:
+    return np.array([steps, changes]).reshape(2, len(steps), len(x))
 
 
 def _direction(

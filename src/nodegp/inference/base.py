@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -19,6 +19,13 @@ from nodegp.posterior import Marginals, Posterior, Sites
 Report = Callable[[str], None]
 
 
+class Warm(NamedTuple):
+    """What an earlier fit of the same model knew. Its hyper-parameters are the problem's."""
+
+    labels: Marginals  # q(h) at the labelled nodes, new ones among them
+    curvature: np.ndarray | None  # of the ELBO in the hyper-parameters
+
+
 @dataclass(frozen=True)
 class Problem:
     """One model and its labels, ready to be fitted."""
@@ -30,6 +37,7 @@ class Problem:
     confidence: Tensor  # (O,)
     n_latents: int
     rng: np.random.Generator
+    warm: Warm | None = None  # to start from; an engine may leave it
 
     def free_parameters(self) -> dict[str, float]:
         """Hyper-parameters to learn, of kernel and likelihood."""
@@ -62,6 +70,7 @@ class Fit:
     n_iter: int
     converged: bool
     jitter: float
+    curvature: np.ndarray | None = None  # of the ELBO in the hyper-parameters, if it was found
     advice: str = ""  # what to do if it did not converge
 
 

@@ -23,6 +23,7 @@ from nodegp.inference.sites import (
     Labels,
     Solution,
     gradients,
+    matching_sites,
     posterior_arrays,
     solve,
     start_sites,
@@ -83,8 +84,10 @@ class _Search:
         self.best: tuple[Solution, Projection] | None = None
         self.rough = False  # whether the best is the first, and its sites only roughly solved
         self.whitened = False
+        self.curvature: np.ndarray | None = None
         # The first solve, the longest, is only for a direction: a tenth of the precision will do.
-        self.tol = 10 * engine.tol if self.names else engine.tol
+        is_long = self.names and problem.warm is None
+        self.tol = 10 * engine.tol if is_long else engine.tol
 
     def climb(self, points: Tensor | None, max_iter: int) -> tuple[int, bool, str]:
         """Quasi-Newton ascent; leaves the best seen in ``theta``, ``points`` and ``best``."""
@@ -108,8 +111,13 @@ class _Search:
         # One latent is solved to rounding; several leave an ELBO that is good to some 1e-5, and
         # nobody can tell hyper-parameters apart that differ by less than a thousandth of a nat.
         gain = 1e-5 if self.problem.n_latents == 1 else 1e-3
-        n_iter, settled = ascend(objective, start, max_iter, gain)
-        return n_iter, settled, "" if settled else f"raise max_iter (now {max_iter})"
+        warm = self.problem.warm
+        known = warm.curvature if points is None and warm is not None else None
+        climb = ascend(objective, start, max_iter, gain, known)
+        if points is None:
+            self.curvature = climb.curvature
+        advice = "" if climb.settled else f"raise max_iter (now {max_iter})"
+        return climb.n_iter, climb.settled, advice
 
     def evaluate(self, theta: np.ndarray, points: Tensor | None) -> tuple[float, np.ndarray]:
         """The ELBO with the sites at convergence, and its gradient."""
@@ -172,6 +180,7 @@ class _Search:
             n_iter=n_iter,
             converged=settled and solution.converged,
             jitter=projection.jitter,
+            curvature=self.curvature,
             advice=advice,
         )
 
@@ -210,6 +219,8 @@ class _Search:
 
     def _warm_sites(self, projection: Projection, likelihood: Likelihood) -> Sites:
         """The best sites seen, in units of this prior if the likelihood has none of its own."""
+        if self.best is None and self.problem.warm is not None:
+            return matching_sites(projection, likelihood, self.labels, self.problem.warm.labels)
         if self.best is None:
             return start_sites(projection, likelihood, self.labels, self.problem.n_latents)
         solution, then = self.best

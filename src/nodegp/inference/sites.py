@@ -262,6 +262,17 @@ def sites_from(expectation: Expectation, labels: Marginals, floor: Tensor) -> Si
     return Sites(lambda1.mT.contiguous(), lambda2.mT.contiguous())
 
 
+def matching_sites(
+    projection: Projection, likelihood: Likelihood, labels: Labels, q: Marginals
+) -> Sites:
+    """The sites that match the likelihood at q(h). If q is an earlier fit's, those of its labels
+    are that fit's own, and those of new labels are where a first step from it would lead."""
+    q = Marginals(*(part.to(prior_variance(projection)) for part in q))
+    # No negative precisions: B need not stay positive when other sites come in beside them.
+    floor = _vague(prior_variance(projection))
+    return sites_from(_expectation(likelihood, labels, q), q, floor)
+
+
 def residual(sites: Sites, target: Sites, prior_var: Tensor) -> float:
     """How far the sites are from their fixed point, relative to their size.
 

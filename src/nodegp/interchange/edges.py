@@ -1,0 +1,146 @@
+"""Graphs from lists of edges, by node number or by the caller's ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nodegp.graph import Graph
+
+
+def from_edges(
+    edges: Any,
+    weights: Any = None,
+    *,
+    ids: Any = None,
+    features: Any = None,
+    n_nodes: int | None = None,
+) -> Graph:
+    """See :meth:`nodegp.Graph.from_edges`."""
+    sources, targets = _ends(edges)
+    if len(sources) != len(targets):
+        raise ValueError(
+            f"edges have {len(sources)} sources and {len(targets)} targets; give one of each "
+            "per edge"
+        )
+    if ids is not None:
+        ids = as_names(ids)
+        if n_nodes not in (None, len(ids)):
+            raise ValueError(f"n_nodes is {n_nodes}, but there are {len(ids)} ids; leave it out")
+        found = [positions_among(ids, end) for end in (sources, targets)]
+        refuse_unknown(list(zip((sources, targets), found, strict=True)))
+        sources, targets = found
+        n_nodes = len(ids)
+    elif n_nodes is None and features is not None:
+        n_nodes = np.shape(features)[0]
+    return graph_of(sources, targets, weights, n_nodes, features, ids)
+
+
+def graph_of(
+    sources: np.ndarray,
+    targets: np.ndarray,
+    weights: Any,
+    n_nodes: int | None,
+    features: Any = None,
+    ids: np.ndarray | None = None,
+) -> Graph:
+    """The graph with an edge from each source to its target, both node numbers."""
+    ends = np.concatenate([sources, targets])
+    if ends.dtype.kind not in "iu":
+        raise ValueError(
+            f"without ids, edges are pairs of node numbers, got {_sample(ends)}; pass ids= if "
+            "these are the names of nodes"
+        )
+    top = int(ends.max(initial=-1))
+    n_nodes = top + 1 if n_nodes is None else n_nodes
+    if ends.size and (ends.min() < 0 or top >= n_nodes):
+        raise ValueError(
+            f"edges name the nodes {ends.min()} to {top}, but the graph has {n_nodes} nodes, "
+            f"numbered from 0"
+        )
+    weights = np.ones(len(sources)) if weights is None else np.asarray(weights)
+    if weights.shape != (len(sources),):
+        raise ValueError(
+            f"weights have shape {weights.shape} for {len(sources)} edges; give one per edge"
+        )
+    if weights.dtype.kind not in "iufb":
+        raise TypeError(f"weights must be numbers, got {_sample(weights)}")
+    return Graph(sp.coo_array((weights, (sources, targets)), (n_nodes, n_nodes)), features, ids)
+
+
+def as_names(values: Any) -> np.ndarray:
+    """Names of nodes as an array that leaves each as it is.
+
+    numpy by itself would make [1, "a"] two strings, and a list of tuples a matrix.
+    """
+    if hasattr(values, "__array__"):
+        array = np.asarray(values)
+        if array.dtype != object:
+            return array
+        values = array.tolist()
+    values = list(values)
+    for kind in (int, np.integer), (str,):
+        if all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
+            return np.array(values, dtype=None if values else np.int64)
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def positions_among(ids: Any, names: Any) -> np.ndarray:
+    """Where each name stands among the ids, -1 for those that do not.
+
+    Both are numpy arrays, or Arrow arrays of one type.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(ids, np.ndarray):
+        if ids.dtype.kind != names.dtype.kind or ids.dtype.kind not in "iU":
+            where = {name: n for n, name in enumerate(ids.tolist())}  # by Python's own equality
+            return np.array([where.get(name, -1) for name in names.tolist()], dtype=np.int64)
+        kind = pa.int64() if ids.dtype.kind == "i" else pa.large_string()
+        ids, names = pa.array(ids, kind), pa.array(names, kind)
+    return np.asarray(pc.index_in(names, value_set=ids).fill_null(-1)).astype(np.int64)
+
+
+def refuse_unknown(ends: list[tuple[Any, np.ndarray]]) -> None:
+    """Raise if a name has no position among the ids, and list the first few."""
+    unknown: dict[Any, None] = {}
+    for names, found in ends:
+        lost = names.take(np.flatnonzero(found < 0))
+        unknown |= dict.fromkeys(lost.tolist() if hasattr(lost, "tolist") else lost.to_pylist())
+    if unknown:
+        raise ValueError(
+            f"edges name {len(unknown)} ids that no node has, first: {list(unknown)[:5]}. Add "
+            "those nodes, or leave those edges out."
+        )
+
+
+def _ends(edges: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Sources and targets: two columns of pairs, or as given in a tuple of two."""
+    if isinstance(edges, tuple):
+        if len(edges) != 2:
+            raise ValueError(
+                f"a tuple of edges is (sources, targets), got {len(edges)} entries; give pairs "
+                "as a list or an array of shape (edges, 2)"
+            )
+        sources, targets = (as_names(end) for end in edges)
+        return sources, targets
+    if hasattr(edges, "__array__"):
+        columns = np.asarray(edges)
+        if columns.ndim != 2 or columns.shape[1] != 2:
+            raise ValueError(
+                f"edges must have shape (edges, 2), got {columns.shape}; give two rows or columns "
+                "as a tuple (sources, targets)"
+            )
+        return as_names(columns[:, 0]), as_names(columns[:, 1])
+    try:
+        pairs = [(source, target) for source, target in edges]
+    except (TypeError, ValueError):
+        raise ValueError("edges must be pairs (source, target); weights go into weights=") from None
+    return as_names([pair[0] for pair in pairs]), as_names([pair[1] for pair in pairs])
+
+
+def _sample(values: np.ndarray) -> str:
+    return f"{values.dtype} such as {values[:1].tolist()}"

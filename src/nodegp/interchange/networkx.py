@@ -1,0 +1,134 @@
+"""networkx graphs in and out: nodes by name, features and labels as node attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nodegp.graph import Graph
+from nodegp.interchange.edges import as_names, graph_of
+
+FEATURES = "x"  # where PyTorch Geometric keeps them too
+
+
+def from_networkx(G: Any, features: Any = None, weight: str | None = "weight") -> Graph:
+    """See :meth:`nodegp.Graph.from_networkx`."""
+    number = {name: n for n, name in enumerate(G)}
+    sources, targets, weights = [], [], []
+    for source, target, value in G.edges(data=weight, default=1.0) if weight else _plain(G):
+        if not isinstance(value, Real):
+            raise ValueError(
+                f"the edge {source!r} - {target!r} has {weight}={value!r}, which is not a number; "
+                "mend it, or pass weight=None to leave weights out"
+            )
+        sources.append(number[source])
+        targets.append(number[target])
+        weights.append(float(value))
+    return graph_of(
+        np.array(sources, dtype=np.int64),
+        np.array(targets, dtype=np.int64),
+        np.array(weights, dtype=np.float64),
+        len(number),
+        _features(G, features),
+        as_names(G),
+    )
+
+
+def to_networkx(graph: Graph) -> Any:
+    """See :meth:`nodegp.Graph.to_networkx`."""
+    try:
+        import networkx
+    except ImportError as missing:
+        raise ImportError("this needs networkx: pip install 'nodegp[interop]'") from missing
+    names = list(range(graph.n_nodes)) if graph.ids is None else graph.ids.tolist()
+    G = networkx.Graph()
+    G.add_nodes_from(names)
+    if graph.features is not None:
+        for n, name in enumerate(names):
+            row = graph.features[[n]]
+            G.nodes[name][FEATURES] = row if sp.issparse(row) else row[0]
+    once = sp.triu(graph.adjacency, 1).tocoo()
+    G.add_weighted_edges_from(
+        (names[i], names[j], weight)
+        for i, j, weight in zip(
+            once.row.tolist(), once.col.tolist(), once.data.tolist(), strict=True
+        )
+    )
+    return G
+
+
+def labels(G: Any, y: str | Mapping) -> list:
+    """Labels in node order, None where there is none: a node attribute, or node -> label."""
+    if isinstance(y, str):
+        found = [data.get(y) for _, data in G.nodes(data=True)]
+        if found and all(value is None for value in found):
+            raise ValueError(f"no node has the attribute {y!r}; {_attributes(G)}")
+        return found
+    unknown = [node for node in y if node not in G]
+    if unknown:
+        raise ValueError(
+            f"y labels {len(unknown)} nodes that are not in the graph, first: {unknown[:5]}"
+        )
+    return [y.get(node) for node in G]
+
+
+def _plain(G: Any) -> list[tuple[Any, Any, float]]:
+    return [(source, target, 1.0) for source, target in G.edges()]
+
+
+def _features(G: Any, features: Any) -> Any:
+    """The feature matrix in node order; a matrix is taken as it is."""
+    if features is None:
+        held = [data.get(FEATURES) for _, data in G.nodes(data=True)]
+        if not held or not all(sp.issparse(row) or np.ndim(row) == 1 for row in held):
+            return None
+        return _stacked(held, FEATURES)
+    if isinstance(features, str):
+        return _stacked(_values(G, features), features)
+    if isinstance(features, Sequence) and all(isinstance(name, str) for name in features):
+        return np.column_stack([_column(G, name) for name in features]) if features else None
+    return features
+
+
+def _values(G: Any, name: str) -> list:
+    """One attribute of every node."""
+    missing = [node for node, data in G.nodes(data=True) if data.get(name) is None]
+    if missing:
+        raise ValueError(
+            f"{len(missing)} of {len(G)} nodes have no attribute {name!r}, first: {missing[:5]}; "
+            f"{_attributes(G)}"
+        )
+    return [data[name] for _, data in G.nodes(data=True)]
+
+
+def _column(G: Any, name: str) -> np.ndarray:
+    values = _values(G, name)
+    for node, value in zip(G, values, strict=True):
+        if not isinstance(value, Real):
+            raise ValueError(
+                f"node {node!r} has {name}={value!r}, which is not a number; pass the features "
+                "as a matrix in node order"
+            )
+    return np.array(values, dtype=np.float64)
+
+
+def _stacked(rows: list, name: str) -> Any:
+    if all(sp.issparse(row) for row in rows):
+        return sp.vstack(rows, format="csr")
+    try:
+        return np.stack([np.atleast_1d(row) for row in rows])
+    except ValueError:
+        lengths = sorted({np.size(row) for row in rows})
+        raise ValueError(
+            f"the attribute {name!r} must be a vector of one length at every node, got lengths "
+            f"{lengths[:5]}"
+        ) from None
+
+
+def _attributes(G: Any) -> str:
+    known = sorted({str(key) for _, data in G.nodes(data=True) for key in data})
+    return f"attributes there are: {', '.join(known[:20])}" if known else "no node has any"

@@ -1,0 +1,224 @@
+"""Dataframes in, predictions as dataframes out, both by way of Arrow tables.
+
+pandas, polars and pyarrow all speak Arrow, so one path serves them and none is imported to read.
+Only numbers become features here: no encoding of text or categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import entr
+
+from nodegp.graph import Graph
+from nodegp.interchange.edges import graph_of, positions_among, refuse_unknown
+
+
+def from_dataframes(
+    nodes: Any,
+    edges: Any,
+    *,
+    id: str,
+    source: str,
+    target: str,
+    weight: str | None = None,
+    features: Sequence[str] | None = None,
+) -> Graph:
+    """See :meth:`nodegp.Graph.from_dataframes`."""
+    nodes, edges = arrow_table(nodes, "nodes"), arrow_table(edges, "edges")
+    names = _names(column(nodes, id, "nodes"), f"column {id!r} of the nodes")
+    ends = []
+    for end in (source, target):
+        what = f"column {end!r} of the edges"
+        ends.append(_like(_names(column(edges, end, "edges"), what), names, what, id))
+    found = [positions_among(names, end) for end in ends]
+    refuse_unknown(list(zip(ends, found, strict=True)))
+    weights = None
+    if weight is not None:
+        weights = numbers(column(edges, weight, "edges"), f"column {weight!r} of the edges")
+    if features is None:
+        held = (nodes.schema.pandas_metadata or {}).get("index_columns", [])
+        features = [name for name in nodes.column_names if name != id and name not in held]
+    parts = [
+        numbers(column(nodes, name, "nodes"), f"column {name!r} of the nodes") for name in features
+    ]
+    matrix = np.column_stack(parts) if parts else None
+    ids = np.array(names.to_pylist()) if _is_text(names.type) else np.asarray(names)
+    return graph_of(found[0], found[1], weights, len(ids), matrix, ids)
+
+
+def prediction_table(
+    ids: Any, classes: Any, proba: np.ndarray, extra: Mapping[str, Any] | None = None
+) -> Any:
+    """Class probabilities as a pyarrow table with a row per node.
+
+    Parameters
+    ----------
+    ids : one per row
+        Strings and numbers stay as they are; other names are written as strings.
+    classes : one per column of ``proba``
+    proba : (nodes, classes)
+    extra : name -> one value per row, optional
+        More columns, after the others.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns id, label (the likeliest class), probability (its own), ``p(<class>)`` for each
+        class, and entropy in nats.
+    """
+    import pyarrow as pa
+
+    ids, classes, proba = np.asarray(ids), np.asarray(classes), np.asarray(proba)
+    if ids.dtype == object and not all(isinstance(name, str) for name in ids.tolist()):
+        ids = np.array([str(name) for name in ids.tolist()], dtype=str)
+    columns = {
+        "id": ids,
+        "label": classes[proba.argmax(axis=1)],
+        "probability": proba.max(axis=1),
+        **{f"p({name})": proba[:, c] for c, name in enumerate(classes.tolist())},
+        "entropy": entr(proba).sum(axis=1),
+    }
+    for name, values in (extra or {}).items():
+        if name in columns:
+            raise ValueError(f"there is a column {name!r} already; give the extra one another name")
+        columns[name] = values
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def as_frame(table: Any, kind: str) -> Any:
+    """An Arrow table as a dataframe of the library that ``kind`` names."""
+    if kind == "pyarrow":
+        return table
+    try:
+        if kind == "pandas":
+            return table.to_pandas()
+        if kind == "polars":
+            import polars
+
+            return polars.from_arrow(table)
+    except ImportError as missing:
+        raise ImportError(f"this needs {kind}: pip install {kind}") from missing
+    raise ValueError(f"kind must be 'pyarrow', 'pandas' or 'polars', got {kind!r}")
+
+
+def arrow_table(frame: Any, what: str) -> Any:
+    """A pandas, polars or pyarrow table as a pyarrow one."""
+    import pyarrow as pa
+
+    if not isinstance(frame, Mapping | Sequence):  # which pyarrow would take for columns
+        try:
+            return pa.table(frame)
+        except TypeError:
+            pass
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"the {what} table cannot be read: {_first_line(error)}. Give each column one type."
+            ) from None
+    raise TypeError(
+        f"{what} must be a pandas, polars or pyarrow table, got a {type(frame).__name__}"
+    )
+
+
+def column(table: Any, name: str, what: str) -> Any:
+    """One column in one piece, categories as what they stand for."""
+    import pyarrow as pa
+
+    there = table.column_names.count(name)
+    if there != 1:
+        known = ", ".join(repr(other) for other in table.column_names[:20])
+        raise ValueError(
+            f"the {what} table has {'several columns' if there else 'no column'} named {name!r}; "
+            f"its columns are {known}"
+        )
+    values = table.column(name)
+    if pa.types.is_dictionary(values.type):
+        kinds = [_long_text(chunk.dictionary).take(chunk.indices) for chunk in values.chunks]
+        values = pa.chunked_array(kinds or [[]], None if kinds else pa.large_string())
+    return _long_text(values).combine_chunks()
+
+
+def numbers(values: Any, what: str) -> np.ndarray:
+    """A column of numbers, shape (rows,); of lists of numbers, all as long, (rows, length)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, rows = values.type, len(values)
+    if not rows:  # then its type may be anything
+        return np.zeros(0)
+    is_list = any(
+        check(kind)
+        for check in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    )
+    if is_list:
+        lengths = np.asarray(pc.list_value_length(values).fill_null(-1))
+        if (lengths != max(lengths[0], 0)).any():
+            row = int(np.argmax(lengths != max(lengths[0], 0)))
+            raise ValueError(
+                f"{what} must hold lists of one length; row {row} (from 0) differs from the first"
+            )
+        return numbers(pc.list_flatten(values), what).reshape(rows, lengths[0])
+    checks = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
+    if not any(check(kind) for check in checks):
+        raise ValueError(
+            f"{what} holds {kind}, not numbers. Name the columns to use in features=[...], or "
+            "turn this one into numbers first."
+        )
+    if not pa.types.is_floating(kind):
+        values = values.cast(pa.float64(), safe=False)
+    array = values.to_numpy(zero_copy_only=False)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise ValueError(
+            f"{what} has {bad.sum()} values that are missing, NaN or infinite, first in row "
+            f"{int(bad.argmax())} (from 0); fill them or remove those rows"
+        )
+    return array
+
+
+def _names(values: Any, what: str) -> Any:
+    """A column of ids: whole numbers as int64, or text."""
+    import pyarrow as pa
+
+    if values.null_count:
+        row = int(np.argmax(np.asarray(values.is_null())))
+        raise ValueError(f"{what} has no value in row {row} (from 0); every row needs an id")
+    if _is_text(values.type) or not len(values):
+        return values
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        try:  # pandas makes whole numbers floats as soon as one is missing somewhere
+            return values.cast(pa.int64())
+        except pa.ArrowInvalid:
+            pass
+    raise ValueError(
+        f"{what} holds {values.type}, but ids are text or whole numbers (below 2^63); convert them"
+    )
+
+
+def _like(values: Any, ids: Any, what: str, id: str) -> Any:
+    """Refuse ends of edges that could never equal an id."""
+    if values.type != ids.type and len(values):
+        raise ValueError(
+            f"{what} holds {values.type}, but the ids in {id!r} are {ids.type}; convert one of "
+            "them so that both are text or both whole numbers"
+        )
+    return values.cast(ids.type)
+
+
+def _long_text(values: Any) -> Any:
+    """Text as the one of Arrow's three kinds that is never too long and that all functions take."""
+    import pyarrow as pa
+
+    return (
+        values.cast(pa.large_string()) if str(values.type) in ("string", "string_view") else values
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    return str(kind) == "large_string"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

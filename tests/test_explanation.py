@@ -1,0 +1,99 @@
+"""Shares of labels and neighbours in a prediction: they add up, and they make sense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nodegp
+from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
+from nodegp.inducing import Points
+from nodegp.inference import Adam
+
+GRAPH = random_graph(30, seed=3)
+TRUTH = smooth_classes(GRAPH)
+Y = hide(TRUTH, np.arange(0, 24, 2))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"filter": "identity"},
+        {"likelihood": "softmax"},
+        {"inducing": Points(6)},
+        {"features": "standardise", "center": True},
+    ],
+)
+def test_shares_add_up_to_the_latent_mean(settings):
+    model = GraphGPClassifier(**{"kernel": FIXED_RBF, "random_state": 0, **settings})
+    model.fit(GRAPH, Y)
+    for node in (0, 7, 29):
+        found = model.explain(node)
+        mean = model.predict_latent(nodes=[node])[0][0]
+        assert found.latent_mean == pytest.approx(mean, abs=1e-9)
+        assert found.from_labels.sum(0) + found.rest == pytest.approx(mean, abs=1e-9)
+        assert np.abs(found.rest).max() < 1e-6  # the labels say it all
+        assert found.from_neighbours.sum(0) == pytest.approx(mean, abs=1e-9)
+
+
+def test_neighbours_are_the_filters():
+    model = GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, Y)
+    node = int(np.argmax(GRAPH.degrees))
+    linked = set(GRAPH.adjacency[[node]].indices.tolist()) | {node}
+    assert set(model.explain(node).neighbours.tolist()) == linked
+    alone = GraphGPClassifier(kernel=FIXED_RBF, filter="identity").fit(GRAPH, Y)
+    assert alone.explain(node).neighbours.tolist() == [node]
+
+
+def test_an_optimiser_that_stopped_short_says_so():
+    model = GraphGPClassifier(kernel=FIXED_RBF, engine=Adam(max_iter=50, tol=0)).fit(GRAPH, Y)
+    found = model.explain(3)
+    assert found.from_labels.sum(0) + found.rest == pytest.approx(found.latent_mean)
+    assert np.abs(found.rest).max() > 1e-4
+
+
+def test_a_label_speaks_for_its_class_at_its_own_node():
+    model = GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, Y)
+    for position, node in enumerate(model.labelled_):
+        own = model.explain(int(node)).from_labels[position]
+        assert model.classes_[own.argmax()] == TRUTH[node]
+        assert own.max() > 0
+
+
+def test_two_cliques_explain_themselves():
+    A = np.kron(np.eye(2), np.ones((4, 4)) - np.eye(4))
+    X = np.repeat(np.eye(2), 4, axis=0)
+    y = np.full(8, -1)
+    y[[0, 4]] = 0, 1
+    found = GraphGPClassifier(kernel=FIXED_RBF).fit(Graph(A, X), y).explain(1)
+    shares = found.from_labels[:, 0]  # for class 0
+    assert shares[0] > 0 > shares[1]
+    assert abs(shares[0]) > abs(shares[1])
+
+
+def test_new_nodes_regression_and_saved_models(tmp_path):
+    larger = random_graph(35, seed=3)
+    model = GraphGPClassifier(kernel=FIXED_RBF, inducing=Points(5), random_state=0).fit(GRAPH, Y)
+    found = model.explain(34, larger)
+    assert found.latent_mean == pytest.approx(model.predict_latent(larger, [34])[0][0])
+    model.save(tmp_path / "whole", include_graph=True)
+    model.save(tmp_path / "bare")
+    again = nodegp.load(tmp_path / "whole").explain(34, larger)
+    assert np.array_equal(again.from_labels, found.from_labels)
+    with pytest.raises(ValueError, match="include_graph=True"):
+        nodegp.load(tmp_path / "bare").explain(34, larger)
+    target = np.where(Y >= 0, smooth_scores(GRAPH, 1)[:, 0], np.nan)
+    regressor = GraphGPRegressor(kernel=FIXED_RBF).fit(GRAPH, target)
+    latent = regressor.explain(5)
+    in_units = latent.from_labels.sum() * regressor.target_scale_ + regressor.target_mean_
+    assert in_units == pytest.approx(regressor.predict(nodes=[5])[0])
+
+
+def test_one_node_at_a_time():
+    model = GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, Y)
+    with pytest.raises(ValueError, match="one node at a time"):
+        model.explain([1, 2])
+    with pytest.raises(ValueError, match=r"0\.\.29"):
+        model.explain(30)
