@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows tells text files apart
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write ``content`` so that a crash leaves either the old file or the new one."""
+    with open_atomically(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def open_atomically(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes its place at ``path`` when all went well."""
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     # Not tempfile's: its files are for nobody else to read, and this one is to stay.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -222,16 +223,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         that it has without one.
         """
         graph, nodes = self._asked(X, nodes)
-        entropies, parts = [], []
         with self._threads(nodes):
-            for marginals in self._marginal_blocks(graph, nodes):
-                plain = self._probabilities(marginals)
-                doubt = _entropy(plain)
-                left = self._by_node(self.likelihood_.expected_entropy, marginals)
-                share = np.clip(1.0 - left / np.maximum(doubt, 1e-300), 0.0, 1.0)
-                entropies.append(_entropy(tempered(plain, self.temperature_)))
-                parts.append(share * entropies[-1])
-        return np.concatenate(entropies), np.concatenate(parts)
+            blocks = [self._predictive(m) for m in self._marginal_blocks(graph, nodes)]
+        proba, information = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        return _entropy(proba), information
 
     def sample_proba(
         self, X: Any = None, nodes: Any = None, n_samples: int = 1, random_state: Any = None
@@ -251,17 +246,29 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
     def predict_frame(self, X: Any = None, nodes: Any = None, kind: str = "pyarrow") -> Any:
         """Predictions as a table with a row per node: id, label, its probability, a column
-        ``p(<class>)`` for each class, and the entropy in nats.
+        ``p(<class>)`` for each class, and ``entropy`` and ``information`` as in
+        :meth:`predict_information`.
 
         ``X`` and ``nodes`` as in :meth:`predict_latent`; ``kind`` is "pyarrow", "pandas" or
         "polars". Without ids in the graph, the id is the node's number.
         """
+        import pyarrow
+
+        return as_frame(pyarrow.concat_tables(self.predict_frames(X, nodes)), kind)
+
+    def predict_frames(self, X: Any = None, nodes: Any = None, rows: int = 50_000) -> Iterator[Any]:
+        """The table of :meth:`predict_frame` in pieces of so many rows, to write a large one."""
         X = as_graph(X)
-        graph, rows = self._asked(X, nodes)
-        ids = rows if graph.ids is None else graph.ids[rows]
+        graph, nodes = self._asked(X, nodes)
+        ids = nodes if graph.ids is None else graph.ids[nodes]
         if X is not None and graph is not X:  # a table, whose rows stand after those fitted on
-            ids = rows - (graph.n_nodes - np.shape(X)[0])
-        return as_frame(prediction_table(ids, self.classes_, self.predict_proba(graph, rows)), kind)
+            ids = nodes - (graph.n_nodes - np.shape(X)[0])
+        for start in range(0, max(len(nodes), 1), rows):
+            some = slice(start, start + rows)
+            with self._threads(nodes[some]):
+                proba, information = self._predictive(self._marginals(graph, nodes[some]))
+            extra = {"information": information}
+            yield prediction_table(ids[some], self.classes_, proba, extra)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the nodes that have a label in ``y``."""
@@ -273,6 +280,16 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         if len(self.classes_) == 1:
             return np.ones((len(marginals.mean), 1))
         return self._by_node(self.likelihood_.predict, marginals)
+
+    def _predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
+        """Class probabilities, and how much of their entropy more labels could resolve."""
+        plain = self._probabilities(marginals)
+        proba = tempered(plain, self.temperature_)
+        if len(self.classes_) == 1:
+            return proba, np.zeros(len(proba))
+        left = self._by_node(self.likelihood_.expected_entropy, marginals)
+        share = 1.0 - left / np.maximum(_entropy(plain), 1e-300)
+        return proba, np.clip(share, 0.0, 1.0) * _entropy(proba)
 
     def _by_node(self, function: Any, marginals: Marginals) -> np.ndarray:
         """A function of means and variances, a bounded number of nodes at a time."""

@@ -1,0 +1,223 @@
+"""The graph Gaussian process as a GPyTorch kernel, for models that are written in GPyTorch.
+
+:class:`GraphKernel` takes node numbers and gives the covariance of h = F f, with f a Gaussian
+process on the nodes' features under any GPyTorch kernel. It is the prior of our own estimators
+and nothing more: likelihood, inference and prediction are GPyTorch's. Needs the extra ``interop``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from nodegp.estimators.base import FILTERS, component
+from nodegp.features import Preprocessor, Rows
+from nodegp.filters import Filter, NeighbourMean
+from nodegp.graph import Graph, check_nodes
+
+try:
+    import gpytorch
+except ImportError as error:
+    raise ImportError(
+        "nodegp.gpytorch needs gpytorch: pip install 'nodegp[interop]'", name=error.name
+    ) from error
+
+TILE = 1 << 24  # entries of the base kernel's matrix that are made at a time: 128 MiB
+
+
+class GraphKernel(gpytorch.kernels.Kernel):
+    """Covariance between the nodes of a graph: ``F k(X, X) F^T``, Eq. 12.
+
+    Parameters
+    ----------
+    graph : Graph
+    base_kernel : gpytorch.kernels.Kernel
+        On the features. Its hyper-parameters are the only ones; their precision and device are
+        those of the answer.
+    filter : "mean" (the paper's neighbourhood mean), "identity", or a Filter
+    features : "auto", "tfidf", "l2", "standardise" or "raw"
+        Preprocessing, as in GraphGPClassifier.
+    active_dims : tuple of int, optional
+        Which column of the inputs holds the node numbers, where there are others.
+
+    Inputs are node numbers, shape (n,) or (..., n, 1). Pass them as floats: GPyTorch's ``ZeroMean``
+    and ``VariationalStrategy`` take a precision from their inputs. Integers work with the rest.
+    Inducing points are nodes too and cannot be learnt: ``learn_inducing_locations=False``.
+
+    Only the rows of features that the asked nodes touch are used; those are made dense.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        base_kernel: gpytorch.kernels.Kernel,
+        filter: Filter | str = "mean",
+        features: str = "auto",
+        active_dims: tuple[int, ...] | None = None,
+    ):
+        super().__init__(active_dims=active_dims)
+        if not isinstance(graph, Graph):
+            raise TypeError(f"graph must be a nodegp.Graph, got a {type(graph).__name__}")
+        if not isinstance(base_kernel, gpytorch.kernels.Kernel):
+            kind = type(base_kernel)
+            raise TypeError(
+                f"base_kernel must be a GPyTorch kernel, got a {kind.__module__}.{kind.__name__}"
+            )
+        self.base_kernel = base_kernel
+        self.graph = graph
+        self.filter = component(filter, FILTERS, NeighbourMean, Filter, "filter")
+        preprocessor = Preprocessor.fit(graph.features, features, n_nodes=graph.n_nodes)
+        self._rows = preprocessor.rows_of(graph.features, graph.n_nodes)
+
+    def __call__(self, x1: Tensor, x2: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
+        # GPyTorch evaluates later, at a place that tells nobody which input was wrong, and an
+        # error there leaves a kernel without its active_dims: so look at the inputs now.
+        for x in (x1, x2):
+            if x is not None:
+                column = x if self.active_dims is None else x.index_select(-1, self.active_dims)
+                _node_numbers(column if x.ndim > 1 else x[:, None], self.graph.n_nodes)
+        return super().__call__(x1, x2, *args, **kwargs)
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        """The covariance matrix, or with ``diag`` only that of each pair ``x1[i], x2[i]``."""
+        if diag:
+            x1, x2 = torch.broadcast_tensors(x1, x2)
+        left = self._side(x1)
+        right = left if torch.equal(x1, x2) else self._side(x2)
+        return (self._pairwise if diag else self._crosswise)(left, right, params)
+
+    def _side(self, x: Tensor) -> _Side:
+        nodes = _node_numbers(x, self.graph.n_nodes)
+        bags = self.filter.bags(self.graph, self._rows, nodes).in_memory()
+        assert isinstance(bags.rows, Rows)
+        like = next(self.base_kernel.parameters(), torch.zeros((), device=x.device))
+        return _Side(x.shape[:-1], bags.row_weights(), _dense(bags.rows).to(like))
+
+    def _base(self, a: Tensor, b: Tensor, params: dict[str, Any]) -> Tensor:
+        return self.base_kernel(a, b, **params).to_dense()
+
+    def _crosswise(self, left: _Side, right: _Side, params: dict[str, Any]) -> Tensor:
+        """W_left k W_right^T, in blocks of left rows whose part of k fits in memory."""
+
+        def one_block(rows: Tensor) -> Tensor:
+            return right.mix(self._base(rows, right.rows, params).mT).mT
+
+        width = max(len(right.rows), 1) * self.base_kernel.batch_shape.numel()
+        blocks = [(rows,) for rows in left.rows.split(max(TILE // width, 1))]
+        return left.mix(torch.cat(_each(one_block, blocks), dim=-2))
+
+    def _pairwise(self, left: _Side, right: _Side, params: dict[str, Any]) -> Tensor:
+        """Covariance of the i-th node on the left with the i-th on the right."""
+        batch = self.base_kernel.batch_shape
+        sizes = np.stack([np.diff(side.weights.indptr) for side in (left, right)], axis=1)
+        kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
+        members, values = [np.zeros(0, np.int64)], [left.rows.new_zeros(0, *batch)]
+        for which, (a, b) in enumerate(kinds.tolist()):
+            same = np.flatnonzero(kind.ravel() == which)  # bags of one size stack without padding
+            width = max(a * b * batch.numel(), (a + b) * left.rows.shape[1], 1)
+            step = max(TILE // width, 1)
+            for some in np.split(same, range(step, len(same), step)):
+                members.append(some)
+                values.append(self._stacked(left, right, some, params))
+        flat = torch.cat(values)[np.argsort(np.concatenate(members))]  # (nodes, *batch)
+        # Batches of nodes and of base kernels broadcast: of all their pairs take those that meet.
+        *outer, n = left.shape
+        shape = torch.broadcast_shapes(outer, batch)
+        n_outer = int(np.prod(outer))
+        nodes = torch.arange(n_outer).view(outer).expand(shape)
+        kernels = torch.arange(batch.numel()).view(batch).expand(shape)
+        return flat.view(n_outer, n, batch.numel())[nodes, :, kernels]
+
+    def _stacked(
+        self, left: _Side, right: _Side, members: np.ndarray, params: dict[str, Any]
+    ) -> Tensor:
+        """The covariances of some pairs of bags, all of one size on each side."""
+        batch = self.base_kernel.batch_shape
+        (x, w), (y, v) = left.stack(members), right.stack(members)
+        # The base kernel's batch comes after ours, so that each bag meets every kernel.
+        x, y = (rows.view(len(rows), *[1] * len(batch), *rows.shape[1:]) for rows in (x, y))
+
+        def share(rows: Tensor, weights: Tensor) -> Tensor:
+            k = self._base(rows, y, params)
+            return torch.einsum("ri,r...ij,rj->r...", weights, k, v)
+
+        # One hub alone may have more pairs than fit in memory.
+        step = max(TILE // max(y.shape[-2] * batch.numel(), 1), 1)
+        blocks = zip(x.split(step, dim=-2), w.split(step, dim=-1), strict=True)
+        return torch.stack(_each(share, list(blocks))).sum(0)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a covariance: bags of feature rows, ``h_r = sum_t weights[r, t] f(rows[t])``."""
+
+    shape: torch.Size  # (..., n): the nodes as they were asked for
+    weights: sp.csr_array  # (R, T), R nodes in all
+    rows: Tensor  # (T, D)
+
+    def mix(self, values: Tensor) -> Tensor:
+        """``weights @ values``, (..., T, M) to (..., n, M)."""
+        if len(self.shape) > 1:
+            dense = torch.from_numpy(self.weights.toarray()).to(values)
+            return dense.view(*self.shape, -1) @ values
+        entries = self.weights.tocoo()
+        weights = torch.sparse_coo_tensor(
+            torch.from_numpy(np.stack(entries.coords)),
+            torch.from_numpy(entries.data),
+            entries.shape,
+            check_invariants=False,
+        ).to(values)
+        first = values.movedim(-2, 0)
+        mixed = torch.sparse.mm(weights, first.flatten(1))
+        return mixed.view(len(mixed), *first.shape[1:]).movedim(0, -2)
+
+    def stack(self, members: np.ndarray) -> tuple[Tensor, Tensor]:
+        """The rows (R, S, D) and weights (R, S) of bags that all have S rows."""
+        start, stop = self.weights.indptr[members], self.weights.indptr[members + 1]
+        entry = start[:, None] + np.arange(stop[0] - start[0])
+        rows = self.rows[torch.from_numpy(self.weights.indices[entry]).long()]
+        return rows, torch.from_numpy(self.weights.data[entry]).to(rows)
+
+
+def _each(function: Callable[..., Tensor], blocks: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
+    """The function of each block. Gradients would keep every one of many: they are made again."""
+    if len(blocks) > 1 and torch.is_grad_enabled():
+        return [checkpoint(function, *block, use_reentrant=False) for block in blocks]
+    return [function(*block) for block in blocks]
+
+
+def _dense(rows: Rows) -> Tensor:
+    if not rows.is_sparse:
+        return rows.values
+    values = rows.values.toarray()
+    return torch.from_numpy(values if rows.centre is None else values - rows.centre)
+
+
+def _node_numbers(x: Tensor, n_nodes: int) -> np.ndarray:
+    """The node numbers in inputs (..., n, 1), in one row."""
+    if x.shape[-1] != 1:
+        raise ValueError(
+            f"a GraphKernel takes one column of node numbers, got {x.shape[-1]} columns; "
+            "say which of them it is with active_dims=(0,)"
+        )
+    if x.dtype == torch.bool:
+        raise ValueError("a GraphKernel takes node numbers, not a mask: use mask.nonzero()")
+    given = x.detach().flatten().cpu()
+    whole = given.long()
+    wrong = whole != given
+    if wrong.any():
+        raise ValueError(f"node numbers must be whole, got {given[wrong][0].item()}")
+    nodes = check_nodes(whole.numpy(), n_nodes)
+    if given.is_floating_point() and nodes.max(initial=0) >= 2.0 / torch.finfo(given.dtype).eps:
+        raise ValueError(
+            f"{given.dtype} cannot tell node {nodes.max()} from the next; pass node numbers as "
+            "float64 or integers"
+        )
+    return nodes

@@ -1,0 +1,111 @@
+"""The examples run as a stranger would run them, and say what they are there to show."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+
+
+def run(name, *args, cwd, typed=None):
+    """What the example prints, outside the checkout and without data sets of ours."""
+    environment = {key: value for key, value in os.environ.items() if key != "NODEGP_DATA"}
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / name), *args],
+        cwd=cwd,
+        env=environment,
+        input=typed,
+        stdin=subprocess.DEVNULL if typed is None else None,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def numbers(pattern, output):
+    """The number after each match of the pattern, which must match."""
+    found = [float(value) for value in re.findall(pattern + r"\s*([\d.]*\d)", output)]
+    assert found, output
+    return found
+
+
+def check_first_fit(output):
+    assert numbers("test accuracy", output)[0] > 0.78
+    assert numbers("leave-one-out accuracy", output)[0] > 0.7
+    assert len(re.findall(r"paper \d+: .*\d+%", output)) == 3
+
+
+def check_calibration(output):
+    before, after = numbers("calibration error", output)
+    assert after < before
+    temperatures = numbers("temperature", output)
+    assert temperatures[0] == 1.0 != temperatures[1]
+    assert len(set(numbers("accuracy", output))) == 1  # the likeliest class does not change
+
+
+def check_new_nodes(output):
+    (new,), (seen,) = numbers("500 new papers:", output), numbers("at the fit:", output)
+    assert new > 0.75
+    assert abs(new - seen) < 0.05
+
+
+def check_gpytorch_kernel(output):
+    exact, variational = numbers("test accuracy", output)
+    assert min(exact, variational) > 0.85
+
+
+def check_scikit_learn(output):
+    *_, labelled_rows, all_rows = numbers("accuracy", output)
+    assert all_rows > max(labelled_rows, 0.9)
+    assert "graphgpclassifier__n_neighbors" in output
+
+
+def check_active_learning(output):
+    assert re.findall(r"(\d+) labels:", output)[-1] == "20"
+    accuracy = numbers("accuracy", output)
+    assert accuracy[-1] > 0.85 > accuracy[0]
+
+
+EXAMPLES = {
+    "active_learning.py": (["--auto", "--questions", "20"], check_active_learning),
+    "calibration.py": ([], check_calibration),
+    "first_fit.py": ([], check_first_fit),
+    "gpytorch_kernel.py": ([], check_gpytorch_kernel),
+    "new_nodes.py": ([], check_new_nodes),
+    "scikit_learn.py": ([], check_scikit_learn),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_says_what_it_should(name, tmp_path):
+    args, check = EXAMPLES[name]
+    check(run(name, *args, cwd=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_example_is_tested():
+    assert sorted(path.name for path in FOLDER.glob("*.py")) == sorted(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_is_short_and_says_what_it_shows(name):
+    lines = (FOLDER / name).read_text().splitlines()
+    assert len(lines) < 60
+    assert lines[0].startswith('"""')
+    assert any(f"python examples/{name}" in line for line in lines)
+
+
+def test_a_human_can_answer_and_skip(tmp_path):
+    """A wrong key is asked about again, and Enter moves on to another image."""
+    output = run("active_learning.py", "--questions", "2", cwd=tmp_path, typed="x\n4\n\n7\n")
+    assert output.count("Which digit") == 4
+    assert "@" in output
+    assert re.findall(r"(\d+) labels:", output)[-1] == "2"
