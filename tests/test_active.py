@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from nodegp import Graph, GraphGPClassifier
 from nodegp.active import SOPT, Acquisition, ActiveLearner, Random, Situation
-from nodegp.active import sopt as sopt_module
 from nodegp.kernels import Linear
 
 
@@ -130,12 +129,6 @@ def test_only_candidates_are_chosen():
     candidates[[1, 2]] = True
     chosen = SOPT().choose(situation(path(9), [0], candidates), 5)
     assert sorted(chosen.tolist()) == [1, 2]
-
-
-def test_too_large_a_component_says_so(monkeypatch):
-    monkeypatch.setattr(sopt_module, "MAX_COMPONENT", 5)
-    with pytest.raises(ValueError, match="6 nodes"):
-        SOPT().scores(situation(path(6)))
 
 
 # --- the loop -------------------------------------------------------------------------------

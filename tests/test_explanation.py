@@ -10,6 +10,7 @@ from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.inducing import Points
 from nodegp.inference import Adam
+from nodegp.kernels import Constant
 
 GRAPH = random_graph(30, seed=3)
 TRUTH = smooth_classes(GRAPH)
@@ -33,7 +34,7 @@ def test_shares_add_up_to_the_latent_mean(settings):
         found = model.explain(node)
         mean = model.predict_latent(nodes=[node])[0][0]
         assert found.latent_mean == pytest.approx(mean, abs=1e-9)
-        assert found.from_labels.sum(0) + found.rest == pytest.approx(mean, abs=1e-9)
+        assert found.from_labels.sum(0) + found.common + found.rest == pytest.approx(mean, abs=1e-9)
         assert np.abs(found.rest).max() < 1e-6  # the labels say it all
         assert found.from_neighbours.sum(0) == pytest.approx(mean, abs=1e-9)
 
@@ -50,27 +51,33 @@ def test_neighbours_are_the_filters():
 def test_an_optimiser_that_stopped_short_says_so():
     model = GraphGPClassifier(kernel=FIXED_RBF, engine=Adam(max_iter=50, tol=0)).fit(GRAPH, Y)
     found = model.explain(3)
-    assert found.from_labels.sum(0) + found.rest == pytest.approx(found.latent_mean)
+    whole = found.from_labels.sum(0) + found.common + found.rest
+    assert whole == pytest.approx(found.latent_mean)
     assert np.abs(found.rest).max() > 1e-4
 
 
 def test_a_label_speaks_for_its_class_at_its_own_node():
-    model = GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, Y)
+    model = GraphGPClassifier(kernel=FIXED_RBF, filter="identity").fit(GRAPH, Y)
     for position, node in enumerate(model.labelled_):
         own = model.explain(int(node)).from_labels[position]
         assert model.classes_[own.argmax()] == TRUTH[node]
         assert own.max() > 0
 
 
-def test_two_cliques_explain_themselves():
+def test_likeness_to_all_labels_alike_is_kept_apart():
+    """A large constant in the kernel changes the common part alone."""
     A = np.kron(np.eye(2), np.ones((4, 4)) - np.eye(4))
     X = np.repeat(np.eye(2), 4, axis=0)
     y = np.full(8, -1)
     y[[0, 4]] = 0, 1
-    found = GraphGPClassifier(kernel=FIXED_RBF).fit(Graph(A, X), y).explain(1)
-    shares = found.from_labels[:, 0]  # for class 0
-    assert shares[0] > 0 > shares[1]
-    assert abs(shares[0]) > abs(shares[1])
+    small, large = (
+        GraphGPClassifier(kernel=FIXED_RBF + Constant(c, fixed=("variance",))).fit(Graph(A, X), y)
+        for c in (0.01, 1000.0)
+    )
+    first, second = small.explain(1), large.explain(1)
+    assert first.from_labels == pytest.approx(second.from_labels, abs=0.05)
+    assert (first.from_labels[:, 0] > 0).all()  # like its own, unlike the other
+    assert (first.from_labels[:, 1] < 0).all()
 
 
 def test_new_nodes_regression_and_saved_models(tmp_path):
@@ -87,7 +94,9 @@ def test_new_nodes_regression_and_saved_models(tmp_path):
     target = np.where(Y >= 0, smooth_scores(GRAPH, 1)[:, 0], np.nan)
     regressor = GraphGPRegressor(kernel=FIXED_RBF).fit(GRAPH, target)
     latent = regressor.explain(5)
-    in_units = latent.from_labels.sum() * regressor.target_scale_ + regressor.target_mean_
+    in_units = (
+        latent.from_labels.sum() + latent.common[0]
+    ) * regressor.target_scale_ + regressor.target_mean_
     assert in_units == pytest.approx(regressor.predict(nodes=[5])[0])
 
 

@@ -115,7 +115,7 @@ def is_expected(path):
         return path.parts[0].endswith(".dist-info")
     if path.parts[:2] == ("nodegp", "datasets") and path.suffix in {".npz", ".json", ".md"}:
         return True
-    others = {"nodegp/py.typed", "nodegp/experiments/report.html.j2"}
+    others = {"nodegp/py.typed", "nodegp/report.html.j2"}
     return path.suffix == ".py" or str(path) in others
 
 

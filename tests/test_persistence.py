@@ -187,6 +187,43 @@ def test_the_file_is_arrays_and_json(saved, monkeypatch):
     assert description["version"] == 1
 
 
+ODD_NAMES = ["", "a", "é", "日本", "😀", "two\nlines", 'q"uote', "\x00\x01", "\ud800"]
+
+
+@pytest.mark.parametrize("dtype", [object, str])
+def test_names_of_every_kind_are_kept(tmp_path, dtype):
+    names = [f"{name}{n}" for n in range(-(-GRAPH.n_nodes // 9)) for name in ODD_NAMES]
+    ids = np.array(names[: GRAPH.n_nodes], dtype=dtype)
+    graph = Graph(GRAPH.adjacency, GRAPH.features, ids)
+    model = GraphGPClassifier(FIXED_RBF).fit(graph, STRINGS)
+    again = round_trip(model, tmp_path / "m", include_graph=True)
+    assert again.graph_.ids.tolist() == ids.tolist()
+    assert (again.graph_.ids.dtype == object) == (dtype is object)
+
+
+def test_many_names_do_not_crowd_the_description(tmp_path):
+    """The header of a safetensors file has a limit, which a million ids as JSON would pass."""
+    ids = [f"{n:0>5000}" for n in range(GRAPH.n_nodes)]
+    path = tmp_path / "m"
+    model = GraphGPClassifier(FIXED_RBF).fit(Graph(GRAPH.adjacency, GRAPH.features, ids), Y)
+    assert round_trip(model, path, include_graph=True).graph_.ids.tolist() == ids
+    assert int.from_bytes(path.read_bytes()[:8], "little") < 20_000
+
+
+def test_names_as_the_first_version_wrote_them(saved):
+    """Text used to be lists in the description."""
+    before = nodegp.load(saved)
+
+    def change(description):
+        names = before.classes_.tolist()
+        description["arrays"]["classes_"] = {"strings": names, "object": False}
+
+    rewritten(saved, change)
+    again = nodegp.load(saved)
+    np.testing.assert_array_equal(again.classes_, before.classes_)
+    np.testing.assert_array_equal(again.predict(), before.predict())
+
+
 @pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.3, 0.9, 0.999])
 def test_a_file_cut_short(saved, share):
     whole = saved.read_bytes()

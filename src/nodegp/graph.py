@@ -262,12 +262,10 @@ def _undirected(adjacency: Any) -> sp.csr_array:
     keep = (row != col) & (weights > 0)
     if not keep.all():
         row, col, weights = row[keep], col[keep], weights[keep]
-    both = sp.coo_array(
-        (np.tile(weights, 2), (np.concatenate([row, col]), np.concatenate([col, row]))),
-        shape=matrix.shape,
-    )
-    both.has_canonical_format = True  # or scipy would add duplicates up
-    return _largest_of_duplicates(both.tocsr())
+    upper = sp.coo_array((weights, (np.minimum(row, col), np.maximum(row, col))), matrix.shape)
+    upper.has_canonical_format = True  # or scipy would add duplicates up
+    upper = _largest_of_duplicates(upper.tocsr())
+    return sp.csr_array(upper + upper.T.tocsr())
 
 
 def _largest_of_duplicates(matrix: sp.csr_array) -> sp.csr_array:

@@ -67,8 +67,17 @@ class ModelFileError(ValueError):
     """A file that is no nodegp model, is damaged, or was written by a newer version."""
 
 
-def save(model: Any, path: str | Path, include_graph: bool = False) -> None:
-    """Write a fitted estimator. The file appears whole or not at all."""
+def save(
+    model: Any,
+    path: str | Path,
+    include_graph: bool = False,
+    tables: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a fitted estimator. The file appears whole or not at all.
+
+    ``tables`` is plain data that says how the graph came out of a user's tables. It is kept as
+    it is; the model read back has it as ``tables_``, and keeps it when it is saved again.
+    """
     if not hasattr(model, "posterior_"):
         raise ValueError("fit the model before saving it")
     if not Path(path).absolute().parent.is_dir():
@@ -101,6 +110,9 @@ def save(model: Any, path: str | Path, include_graph: bool = False) -> None:
             "features": arrays.put("graph.features", graph.features),
             "ids": arrays.put("graph.ids", graph.ids),
         }
+    tables = getattr(model, "tables_", None) if tables is None else tables
+    if tables is not None:
+        description["tables"] = tables
     write_atomically(
         Path(path), to_bytes(arrays.stored, metadata={"nodegp": json.dumps(description)})
     )
@@ -159,6 +171,8 @@ def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
     }
     inducing = _rebuild_bags(description["inducing"], stored)
     model.posterior_ = Posterior(model.kernel_, inducing, **posterior)
+    if "tables" in description:
+        model.tables_ = description["tables"]
     graph = description.get("graph")
     model.graph_ = (
         None
@@ -169,7 +183,7 @@ def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
 
 
 class _Arrays:
-    """Named arrays to be written; a sparse matrix is three, strings are JSON."""
+    """Named arrays to be written; a sparse matrix is three, text is its bytes and their ends."""
 
     def __init__(self) -> None:
         self.stored: dict[str, np.ndarray] = {}
@@ -184,15 +198,25 @@ class _Arrays:
             return {"sparse": name, "shape": list(value.shape)}
         value = np.asarray(value)
         if value.dtype.kind in "OU":
-            odd = [v for v in value.tolist() if not isinstance(v, str | int | float | None)]
+            return self._put_text(name, value)
+        self.stored[name] = np.ascontiguousarray(value)
+        return {"array": name}
+
+    def _put_text(self, name: str, value: np.ndarray) -> dict[str, Any]:
+        items, is_object = value.tolist(), value.dtype == object
+        if not all(isinstance(item, str) for item in items):
+            odd = [v for v in items if not isinstance(v, str | int | float | None)]
             if odd:
                 raise ValueError(
                     f"{name} holds a {type(odd[0]).__name__} and cannot be saved; only text and "
                     "numbers can"
                 )
-            return {"strings": value.tolist(), "object": value.dtype == object}
-        self.stored[name] = np.ascontiguousarray(value)
-        return {"array": name}
+            return {"strings": items, "object": is_object}
+        # Not as JSON: a million ids would not fit in the header.
+        encoded = [item.encode("utf-8", "surrogatepass") for item in items]
+        self.stored[f"{name}.utf8"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        self.stored[f"{name}.ends"] = np.cumsum([len(item) for item in encoded], dtype=np.int64)
+        return {"text": name, "object": is_object}
 
 
 def _get(entry: Any, stored: Mapping[str, np.ndarray]) -> Any:
@@ -200,6 +224,12 @@ def _get(entry: Any, stored: Mapping[str, np.ndarray]) -> Any:
         return None
     if "strings" in entry:
         return np.array(entry["strings"], dtype=object if entry["object"] else str)
+    if "text" in entry:
+        whole = stored[f"{entry['text']}.utf8"].tobytes()
+        ends = stored[f"{entry['text']}.ends"].tolist()
+        pieces = [whole[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+        items = [piece.decode("utf-8", "surrogatepass") for piece in pieces]
+        return np.array(items, dtype=object if entry["object"] else str)
     if "sparse" in entry:
         parts = tuple(stored[f"{entry['sparse']}.{p}"] for p in ("data", "indices", "indptr"))
         return sp.csr_array(parts, shape=tuple(entry["shape"]))

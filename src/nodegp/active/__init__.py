@@ -1,11 +1,38 @@
 """Active learning: which node to ask an expert about next.
 
 :class:`ActiveLearner` runs the loop with any model that has ``fit`` and ``predict_proba``; an
-:class:`Acquisition` chooses the nodes.
+:class:`Acquisition` chooses the nodes. :func:`suggest` answers a single question, with any of
+``STRATEGIES`` by name, and :func:`advice` says whether to go on asking.
 """
 
-from nodegp.active.acquisition import Acquisition, Random, Situation
+from nodegp.active.acquisition import Acquisition, Choice, Degree, Random, Situation
+from nodegp.active.bald import BALD
+from nodegp.active.eer import EER
 from nodegp.active.learner import ActiveLearner, Step
+from nodegp.active.s2 import S2
 from nodegp.active.sopt import SOPT
+from nodegp.active.stopping import Advice, advice
+from nodegp.active.suggest import STRATEGIES, suggest
+from nodegp.active.uncertainty import Entropy, Margin
+from nodegp.active.vopt import VOPT
 
-__all__ = ["SOPT", "Acquisition", "ActiveLearner", "Random", "Situation", "Step"]
+__all__ = [
+    "BALD",
+    "EER",
+    "S2",
+    "SOPT",
+    "STRATEGIES",
+    "VOPT",
+    "Acquisition",
+    "ActiveLearner",
+    "Advice",
+    "Choice",
+    "Degree",
+    "Entropy",
+    "Margin",
+    "Random",
+    "Situation",
+    "Step",
+    "advice",
+    "suggest",
+]

@@ -109,7 +109,7 @@ class ActiveLearner:
             return None
         if not self.answers and self.initial is not None and len(self.initial):
             return self.initial
-        situation = Situation(self.graph, labelled, candidates, self._last_model, self.rng)
+        situation = Situation(self.graph, labelled, candidates, self._last_model, self.rng, self.y)
         return self.acquisition.choose(situation, wanted)
 
     _last_model: Any = None

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from nodegp.cli import evaluate, explain, fit, info, predict, query, update
 from nodegp.cli.data import app as data_app
 
 app = typer.Typer(
@@ -19,7 +20,12 @@ app = typer.Typer(
 )
 
 
-app.add_typer(data_app, name="data")
+_OWN = "Your own graph"
+_PAPER = "The paper and its data"
+for _module in (fit, predict, evaluate, query, update, explain, info):
+    _name = _module.__name__.rsplit(".", 1)[1]
+    app.command(_name, rich_help_panel=_OWN)(_module.command)
+app.add_typer(data_app, name="data", rich_help_panel=_PAPER)
 
 
 def _version(wanted: bool) -> None:
@@ -40,7 +46,7 @@ def options(
     """Bayesian semi-supervised learning on graphs with Gaussian processes."""
 
 
-@app.command()
+@app.command(rich_help_panel=_PAPER)
 def demo(
     likelihood: Annotated[
         str, typer.Option(help="robustmax (the paper's) or softmax.")
@@ -61,7 +67,7 @@ def demo(
     run(likelihood, calibrate, doubtful, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=_PAPER)
 def reproduce(
     targets: Annotated[
         list[str],
@@ -112,6 +118,9 @@ def main() -> None:
     """Run the command line; bad input ends in one line on standard error and exit code 1."""
     try:
         app()
-    except (ValueError, TypeError, OSError) as error:
-        typer.echo(f"nodegp: {error}", err=True)
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        typer.echo(f"nodegp: {str(error) or type(error).__name__}", err=True)
         sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("nodegp: stopped", err=True)
+        sys.exit(130)

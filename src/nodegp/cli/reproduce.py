@@ -9,10 +9,11 @@ from typing import Any
 import typer
 
 from nodegp.experiments.plan import expected_seconds, plan
-from nodegp.experiments.report import check_available, write_report
+from nodegp.experiments.report import write_report
 from nodegp.experiments.runner import run_all, seconds_text
 from nodegp.experiments.spec import Spec
 from nodegp.experiments.store import Record
+from nodegp.report import check_available
 
 
 def run(

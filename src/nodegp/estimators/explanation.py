@@ -18,15 +18,20 @@ from nodegp.posterior import Posterior
 class Explanation:
     """One node's latent mean, taken apart in two ways.
 
-    By labels: each labelled node adds its covariance with this node times its weight in the
-    posterior. By neighbours: ``h = sum_j F_j f(x_j)``, so each adds its part of the mean of f.
+    By labels: the mean is a sum over labels of the node's covariance with each times the label's
+    weight in the posterior. Most of that covariance is the same for all labels, and would swamp
+    the rest: it is kept apart as ``common``, and each label's share is about how much more, or
+    less, the node is like it than like labelled nodes on average. So a label of another class
+    speaks for this one where the node is unlike it.
+
+    By neighbours: ``h = sum_j F_j f(x_j)``, so each adds its part of the mean of f.
     """
 
-    latent_mean: np.ndarray  # (L,), the sum of either
+    latent_mean: np.ndarray  # (L,): from_labels.sum(0) + common + rest = from_neighbours.sum(0)
     labelled: np.ndarray  # (O,) node numbers
     from_labels: np.ndarray  # (O, L)
-    # What the labels leave unsaid: nothing, but for inducing points or an optimiser that stopped
-    # short of its optimum.
+    common: np.ndarray  # (L,) from what the node shares with all labelled nodes alike
+    # What labels do not explain: nothing, unless an optimiser stopped short of its optimum.
     rest: np.ndarray  # (L,)
     neighbours: np.ndarray  # (T,) node numbers, the node itself among them if it counts
     from_neighbours: np.ndarray  # (T, L)
@@ -52,12 +57,15 @@ def explain(
         # Cov(h, h_i) of the node and each label i, as far as u carries it.
         shared = w if labels is None else _projected(posterior, labels).mT @ w
         f = posterior.marginals(Bags(None, here.rows)).mean
-    from_labels = _plain(shared)[:, None] * label_weights
+    alike = _plain(shared)
+    from_labels = (alike - alike.mean())[:, None] * label_weights
+    common = alike.mean() * label_weights.sum(axis=0)
     return Explanation(
         latent_mean=mean,
         labelled=labelled,
         from_labels=from_labels,
-        rest=mean - from_labels.sum(axis=0),
+        common=common,
+        rest=mean - from_labels.sum(axis=0) - common,
         neighbours=here.rows.index,
         from_neighbours=here.row_weights().toarray()[0][:, None] * _plain(f),
     )

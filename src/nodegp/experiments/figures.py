@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ from nodegp.experiments import published, table1, table3
 from nodegp.experiments.claims import few_labels, hubs, steps
 from nodegp.experiments.spec import row_name
 from nodegp.experiments.store import Record, select
+from nodegp.report import Figure, panels
 
-_PANEL_WIDTH = 4.2  # inches
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
 _COLOURS = {
     "GGP": "#0072B2",
@@ -22,20 +21,6 @@ _COLOURS = {
     "GCN": "#D55E00",
     "LP": "#009E73",
 }
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A drawing, with what it shows."""
-
-    name: str  # also the file's
-    title: str
-    caption: str
-    drawing: Any  # a matplotlib Figure
-
-    @property
-    def n_panels(self) -> int:
-        return round(self.drawing.get_figwidth() / _PANEL_WIDTH)
 
 
 def all_figures(records: list[Record]) -> Iterator[Figure]:
@@ -204,19 +189,12 @@ def _panels(
     records: list[Record], datasets: tuple[str, ...]
 ) -> tuple[Any, list[tuple[Any, str, list[Record]]]]:
     """A drawing with one panel for each data set that has records; its axes, name and records."""
-    from matplotlib.figure import Figure as Drawing
-
     found = {name: select(records, dataset=name) for name in datasets}
     found = {name: runs for name, runs in found.items() if runs}
-    drawing = Drawing(figsize=(_PANEL_WIDTH * max(len(found), 1), 3.8), layout="constrained")
-    panels = []
-    for position, (name, runs) in enumerate(found.items(), start=1):
-        ax = drawing.add_subplot(1, len(found), position)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.25)
+    drawing, axes = panels(len(found))
+    for ax, name in zip(axes, found, strict=True):
         ax.set_title(name.capitalize())
-        panels.append((ax, name, runs))
-    return drawing, panels
+    return drawing, [(ax, *pair) for ax, pair in zip(axes, found.items(), strict=True)]
 
 
 def _legend(drawing: Any) -> None:

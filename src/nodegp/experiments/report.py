@@ -1,19 +1,17 @@
-"""One self-contained page with everything, and each table and figure as a file of its own."""
+"""The experiments' report: one page with everything, and each table and figure as a file."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 
-from nodegp.experiments.figures import Figure, all_figures
+from nodegp.experiments.figures import all_figures
 from nodegp.experiments.models import ASSUMPTIONS, SETTINGS
 from nodegp.experiments.runner import seconds_text
 from nodegp.experiments.store import Record
 from nodegp.experiments.tables import all_tables
 from nodegp.files import write_atomically
+from nodegp.report import Figure, Remarks, Table, check_available, page
 
 # Tables and figures in the order of the page.
 ORDER = (
@@ -27,16 +25,7 @@ ORDER = (
     "few_labels",
     "claim_few_labels",
 )
-EXTRA = "the report needs matplotlib and jinja2: pip install 'nodegp[reports]'"
-
-
-def check_available() -> None:
-    """Raise if the report's packages are missing: before the runs, not hours after."""
-    try:
-        import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ValueError(f"{EXTRA} ({error})") from None
+TITLE = "Bayesian semi-supervised learning with graph Gaussian processes: the paper, reproduced"
 
 
 def write_report(records: list[Record], folder: Path) -> list[Path]:
@@ -44,57 +33,43 @@ def write_report(records: list[Record], folder: Path) -> list[Path]:
     check_available()
     written: list[Path] = []
 
-    def write(name: str, content: str | bytes) -> None:
-        path = folder / name
-        write_atomically(path, content.encode() if isinstance(content, str) else content)
-        written.append(path)
+    def write(name: str, content: bytes) -> None:
+        write_atomically(folder / name, content)
+        written.append(folder / name)
 
-    tables = all_tables(records)
-    for table in tables:
-        write(f"{table.name}.md", table.markdown())
-    drawn = []
+    parts: dict[str, Table | Figure] = {}
+    for table in all_tables(records):
+        write(f"{table.name}.md", table.markdown().encode())
+        parts[table.name] = table
     for figure in all_figures(records):
-        svg, png = _rendered(figure, "svg").decode(), _rendered(figure, "png")
-        write(f"{figure.name}.svg", svg)
-        write(f"{figure.name}.png", png)
-        drawn.append((figure, _inline(svg, figure.name)))
-    write("report.html", _page(records, tables, drawn))
+        for form in ("svg", "png"):
+            write(f"{figure.name}.{form}", figure.rendered(form))
+        parts[figure.name] = figure
+    shown = [parts[name] for name in ORDER if name in parts]
+    total = seconds_text(sum(record.seconds for record in records))
+    lead = (
+        "Ng, Colombo and Silva, NeurIPS 2018. Our numbers beside the printed ones: "
+        f"{len(records)} runs, {total} of computing."
+    )
+    remarks = Remarks(
+        "settings",
+        "Settings and assumptions",
+        [
+            ("", SETTINGS),
+            (
+                "What neither the paper nor the authors' code says, and was assumed here:",
+                ASSUMPTIONS,
+            ),
+        ],
+    )
+    environment = Remarks("environment", "Environment", [("", _environments(records))])
+    write("report.html", page(TITLE, lead, [*shown, remarks, environment]).encode())
     return written
 
 
-def _rendered(figure: Figure, form: str) -> bytes:
-    import matplotlib
-
-    buffer = io.BytesIO()
-    # Without a date and with fixed ids: the same records make the same file.
-    metadata = {"Date": None} if form == "svg" else {}
-    with matplotlib.rc_context({"svg.hashsalt": figure.name, "svg.fonttype": "path"}):
-        figure.drawing.savefig(buffer, format=form, dpi=150, metadata=metadata)
-    return buffer.getvalue()
-
-
-def _inline(svg: str, name: str) -> str:
-    """The drawing for use within a page: no XML header, and ids that no other drawing has."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r'\bid="', f'id="{name}-', body)
-    body = re.sub(r'(xlink:href="|url\()#', rf"\1#{name}-", body)
-    return re.sub(r' width="[\d.]+pt"| height="[\d.]+pt"', "", body, count=2)
-
-
-def _page(records: list[Record], tables: list, drawn: list[tuple[Figure, str]]) -> str:
-    from jinja2 import Environment
-    from markupsafe import Markup
-
-    template = (files("nodegp.experiments") / "report.html.j2").read_text(encoding="utf-8")
-    parts = {figure.name: (None, figure, Markup(svg)) for figure, svg in drawn}
-    parts |= {table.name: (table, None, None) for table in tables}
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    versions = Counter(tuple(sorted(r.versions.items())) for r in records)
-    return environment.from_string(template).render(
-        parts=[parts[name] for name in ORDER if name in parts],
-        settings=SETTINGS,
-        assumptions=ASSUMPTIONS,
-        n_runs=len(records),
-        total=seconds_text(sum(r.seconds for r in records)),
-        environments=[(dict(names), count) for names, count in versions.most_common()],
-    )
+def _environments(records: list[Record]) -> list[str]:
+    versions = Counter(tuple(sorted(record.versions.items())) for record in records)
+    return [
+        f"{count} runs with " + ", ".join(f"{name} {version}" for name, version in names)
+        for names, count in versions.most_common()
+    ]

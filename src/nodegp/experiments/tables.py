@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import mean, median, stdev
 from typing import Any
 
@@ -11,28 +10,7 @@ from nodegp.experiments import published, table1, table2, table3
 from nodegp.experiments.claims import few_labels
 from nodegp.experiments.spec import row_name
 from nodegp.experiments.store import Record, select
-
-
-@dataclass(frozen=True)
-class Table:
-    """Text cells under headings, with what a reader must know to read them."""
-
-    name: str  # also the file's
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    notes: tuple[str, ...] = ()
-
-    def markdown(self) -> str:
-        lines = [f"## {self.title}", "", _line(self.columns), _line(["---"] * len(self.columns))]
-        lines += [_line(row) for row in self.rows]
-        for note in self.notes:
-            lines += ["", note]
-        return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+from nodegp.report import Table
 
 
 def spread(values: Sequence[float]) -> float | None:

@@ -1,0 +1,161 @@
+"""Names as users write them: node ids and class labels, kept as they are and matched.
+
+A name is a whole number or text. In a text file a column holds whole numbers only if writing
+them again gives the same text: "007" stays text, and so does a number of forty digits. Spaces
+around a name are no part of it. Where one file has numbers and another text, they are compared
+as text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nodegp.io.tables import Table
+
+TEXT = pa.large_string()
+_SHOWN = 5  # names listed in an error
+
+
+def names_of(table: Table, column: str, what: str) -> pa.ChunkedArray:
+    """A column of names as int64 or text, null where it is empty."""
+    values, where = table.column(column), table.where(column)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if not table.written:
+            return _without_empty(values.cast(TEXT))
+        names = _numbers_if_written_so(values.cast(TEXT))
+        _require_one_line(names, where)
+        return names
+    if pa.types.is_boolean(kind):
+        return values.cast(pa.string()).cast(TEXT)  # as a text file would have it
+    if pa.types.is_floating(kind):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
+    if pa.types.is_null(kind):
+        return values.cast(TEXT)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise ValueError(f"{where} holds {kind}; {what} are whole numbers or text")
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        if pa.types.is_integer(kind):
+            return values.cast(TEXT)  # beyond 64 bits with a sign
+        raise ValueError(f"{where} holds fractions; {what} are whole numbers or text") from None
+
+
+def _numbers_if_written_so(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    text = _without_empty(pc.utf8_trim_whitespace(text))
+    try:
+        numbers = text.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return text
+    same = pc.all(pc.equal(numbers.cast(TEXT), text)).as_py()
+    return numbers if same else text  # None: every one is empty
+
+
+def _require_one_line(names: pa.ChunkedArray, where: str) -> None:
+    """A quote that is never closed swallows the rest of a file without another sign."""
+    if names.type != TEXT:
+        return
+    broken = pc.match_substring(names, "\n")
+    if pc.any(broken).as_py():
+        row = pc.index(broken, True).as_py() + 1
+        raise ValueError(f"{where} has a line break in row {row}; is a quote not closed there?")
+
+
+def _without_empty(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    empty = pc.equal(text, "")
+    if not pc.any(empty).as_py():
+        return text
+    return pc.if_else(empty, pa.scalar(None, TEXT), text)
+
+
+def require_all(names: pa.ChunkedArray, where: str, what: str) -> None:
+    """Raise if a name is missing."""
+    if names.null_count:
+        row = pc.index(pc.is_null(names), True).as_py() + 1
+        raise ValueError(f"{where} has no {what} in row {row} ({names.null_count} rows in all)")
+
+
+def as_array(names: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Names as numpy has them: int64, or objects that are str."""
+    return names.to_numpy(zero_copy_only=False)
+
+
+def from_array(names: np.ndarray) -> pa.Array:
+    """The names that :func:`as_array` made, or other ids of a graph."""
+    if names.dtype.kind in "iu":
+        return pa.array(names).cast(pa.int64())
+    return pa.array([str(name) for name in names.tolist()], TEXT)
+
+
+class Index:
+    """Where each name stands in a list of different names."""
+
+    def __init__(self, names: pa.Array | pa.ChunkedArray):
+        chunked = isinstance(names, pa.ChunkedArray)
+        self.names: pa.Array = names.combine_chunks() if chunked else names
+        self._table, self._low = _lookup_table(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def find(self, names: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Positions of these names, -1 for those that are not there."""
+        if names.type != self.names.type:
+            # Numbers have one way to be written, so text is what both can be compared as.
+            return Index(self.names.cast(TEXT)).find(names.cast(TEXT))
+        if self._table is None:
+            found = pc.index_in(names, value_set=self.names)
+            return pc.fill_null(found, -1).to_numpy(zero_copy_only=False)
+        offset = names.to_numpy(zero_copy_only=False) - self._low
+        if not len(offset):
+            return np.zeros(0, np.int32)
+        # Read as unsigned, what lies below is very large; an overflow wraps to the same.
+        unsigned = offset.view(np.uint64)
+        if unsigned.max() < len(self._table):
+            return self._table[offset]
+        return np.where(
+            unsigned < len(self._table),
+            self._table[np.minimum(unsigned, len(self._table) - 1).astype(np.intp)],
+            np.int32(-1),
+        )
+
+    def require_different(self, where: str) -> None:
+        """Raise if a name stands there twice."""
+        if self._table is None and len(pc.unique(self.names)) == len(self):
+            return
+        again = np.flatnonzero(self.find(self.names) != np.arange(len(self)))
+        if not len(again):
+            return
+        shown = [f"{self.names[int(row)].as_py()!r} in row {row + 1}" for row in again[:_SHOWN]]
+        raise ValueError(
+            f"{where} has {len(again)} ids that were there before: {', '.join(shown)}. "
+            "Each node needs an id of its own."
+        )
+
+
+def _lookup_table(names: pa.Array) -> tuple[np.ndarray | None, int]:
+    """For whole numbers close together, the position of each; much faster than hashing."""
+    if names.type != pa.int64() or not len(names):
+        return None, 0
+    low, high = (int(value) for value in pc.min_max(names).as_py().values())
+    if high - low >= 8 * len(names) + 1024:
+        return None, 0
+    table = np.full(high - low + 1, -1, np.int32)
+    # Backwards, so that of two equal names the first is kept.
+    table[names.to_numpy()[::-1] - low] = np.arange(len(names) - 1, -1, -1, dtype=np.int32)
+    return table, low
+
+
+def examples(names: Any) -> str:
+    """A few different names, for an error."""
+    different = list(dict.fromkeys(names))
+    more = len(different) - _SHOWN
+    listed = ", ".join(repr(name) for name in different[:_SHOWN])
+    return listed + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,146 @@
+"""Class labels from a column of the nodes' table or from a file of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nodegp.io.ids import TEXT, Index, examples, from_array, names_of, require_all
+from nodegp.io.tables import Table, TableFile
+
+
+def read_labels(
+    path: str | Path,
+    ids: Sequence | np.ndarray,
+    id: str | int | None = None,
+    label: str | int | None = None,
+    *,
+    classes: Sequence | np.ndarray | None = None,
+    ignore_unknown: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read a file of labels; rows without a label are skipped.
+
+    Parameters
+    ----------
+    path : file
+    ids : the ids of the graph's nodes, in its order
+    id : the column of ids, by name or position from 1; by default the first
+    label : the column of labels; by default the one named "label", or the second of two
+    classes : the classes there are, if they are known
+        If they are text, labels that look like numbers are read as text too.
+    ignore_unknown : skip ids that no node has, where otherwise they are an error
+
+    Returns
+    -------
+    positions : (L,) numbers of the labelled nodes, in the order of the file
+    values : (L,) their labels, int64 or str objects
+    """
+    index = Index(from_array(np.asarray(ids)))
+    positions, labels, _ = labels_by_position(path, index, id, label, ignore_unknown)
+    if classes is not None and len(classes):
+        as_text = isinstance(np.asarray(classes).tolist()[0], str)
+        if as_text:
+            labels = labels.cast(TEXT)
+        elif labels.type == TEXT:
+            raise ValueError(
+                f"{path} has labels that are text, such as {labels[0].as_py()!r}; the model's "
+                "classes are numbers"
+            )
+    return positions, labels.to_numpy(zero_copy_only=False)
+
+
+def labels_by_position(
+    path: str | Path,
+    index: Index,
+    id: str | int | None,
+    label: str | int | None,
+    ignore_unknown: bool,
+) -> tuple[np.ndarray, pa.Array, int]:
+    """Positions, labels (int64 or text without gaps), and how many were of unknown ids."""
+    file = TableFile.open(path)
+    id_name = file.find(1 if id is None else id, "ids")
+    label_name = label_name_in(file, label)
+    if id_name == label_name:
+        raise ValueError(f"column {id_name!r} of {path} cannot be both id and label")
+    table = file.read([id_name, label_name], text=[id_name, label_name])
+    names, labels = names_of(table, id_name, "ids"), label_column(table, label_name)
+    given = pc.is_valid(labels)
+    names, labels = names.filter(given), labels.filter(given).combine_chunks()
+    require_all(names, table.where(id_name), "id")
+    positions = index.find(names)
+    known = positions >= 0
+    if not known.all():
+        if not ignore_unknown:
+            unknown = names.filter(pa.array(~known)).to_pylist()
+            raise ValueError(
+                f"{len(unknown)} labels of {path} are for nodes that are not in the graph: "
+                f"{examples(unknown)}. Remove them, or ignore unknown ids."
+            )
+        positions, labels = positions[known], labels.filter(pa.array(known))
+    unknown_count = int(np.count_nonzero(~known))
+    return *_once_each(path, positions.astype(np.intp), labels, index), unknown_count
+
+
+def label_name_in(file: TableFile, label: str | int | None) -> str:
+    """The name of a file's column of labels."""
+    if label is not None:
+        return file.find(label, "labels")
+    if "label" in file.names:
+        return "label"
+    if len(file.names) == 2:
+        return file.names[1]
+    raise ValueError(
+        f"{file.path} has no column 'label', so say which of its columns holds the labels"
+    )
+
+
+def _once_each(
+    path: str | Path, positions: np.ndarray, labels: pa.Array, index: Index
+) -> tuple[np.ndarray, pa.Array]:
+    """Each node's label once; two that differ are an error."""
+    _, first, group = np.unique(positions, return_index=True, return_inverse=True)
+    if len(first) == len(positions):
+        return positions, labels
+    other = pc.not_equal(labels, labels.take(pa.array(first[group])))
+    if pc.any(other).as_py():
+        name = index.names[int(positions[pc.index(other, True).as_py()])].as_py()
+        raise ValueError(f"{path} has two different labels for node {name!r}; keep one")
+    first.sort()
+    return positions[first], labels.take(pa.array(first))
+
+
+def label_column(table: Table, column: str) -> pa.ChunkedArray:
+    """A column of labels as int64 or text, null where there is none."""
+    labels = names_of(table, column, "labels")
+    if labels.null_count == len(labels):
+        raise ValueError(
+            f"{table.where(column)} is empty: no node has a label. Fill some in, or do not name "
+            "a label column."
+        )
+    if labels.type == TEXT and table.written and _fractions(labels):
+        raise ValueError(f"{table.where(column)} holds fractions; labels are classes, not amounts")
+    return labels
+
+
+def _fractions(labels: pa.ChunkedArray) -> bool:
+    """Whether all labels are written as numbers and some are not whole."""
+    try:
+        values = labels.drop_null().cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return False
+    return bool((values != np.round(values)).any())
+
+
+def as_objects(labels: pa.ChunkedArray) -> tuple[np.ndarray, dict[Any, int]]:
+    """Labels as an object array with None at gaps, and how often each class occurs."""
+    codes = pc.dictionary_encode(labels).unify_dictionaries().combine_chunks()
+    classes = codes.dictionary.to_pylist()
+    at = pc.fill_null(codes.indices, len(classes)).to_numpy(zero_copy_only=False)
+    counts = np.bincount(at, minlength=len(classes) + 1)[: len(classes)].tolist()
+    values = np.array([*classes, None], dtype=object)[at]
+    return values, dict(sorted(zip(classes, counts, strict=True)))

@@ -1,0 +1,127 @@
+"""What came in, in a short table: to be read before a fit, by people or as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from nodegp.graph import Graph
+from nodegp.io.encoder import Encoder
+
+_SHOWN = 10  # classes or columns named in a line
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What was noticed while reading and can no longer be seen in the graph."""
+
+    classes: dict[Any, int] | None
+    repeated_edges: int
+    self_loops: int
+    zero_weights: int
+    unknown_edges: int
+    unknown_labels: int
+    dropped_columns: dict[str, str]
+    missing_values: dict[str, int]
+    left_out: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Summary(Noted):
+    """Counts of everything that a user should know of before a model is fitted."""
+
+    nodes: int
+    edges: int
+    features: int
+    sources: list[str]
+    isolated_nodes: int
+    components: int
+    largest_component: int
+    empty_rows: int
+
+    @property
+    def labelled(self) -> int:
+        return sum((self.classes or {}).values())
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Lines to print: what, and how much. Oddities are left out where there are none."""
+        lines = [
+            ("nodes", f"{self.nodes:,}"),
+            ("edges", f"{self.edges:,}"),
+            ("features", f"{self.features:,}" + "".join(f"; {s}" for s in self.sources)),
+        ]
+        if self.classes is not None:
+            share = 100 * self.labelled / max(self.nodes, 1)
+            commonest = sorted(self.classes.items(), key=lambda item: -item[1])
+            lines += [
+                ("classes", _listed([f"{name} {count:,}" for name, count in commonest])),
+                ("labelled", f"{self.labelled:,} ({share:.1f} % of the nodes)"),
+            ]
+        largest = f" (largest: {self.largest_component:,} nodes)" if self.components > 1 else ""
+        lines.append(("components", f"{self.components:,}{largest}"))
+        oddities = [
+            ("isolated nodes", self.isolated_nodes, ""),
+            (
+                "repeated edges",
+                self.repeated_edges,
+                " (either way round), counted once",
+            ),
+            ("self-loops", self.self_loops, ", left out"),
+            ("edges of weight 0", self.zero_weights, ", left out"),
+            ("edges to unknown ids", self.unknown_edges, ", left out"),
+            ("labels of unknown ids", self.unknown_labels, ", left out"),
+            ("empty feature rows", self.empty_rows, ""),
+        ]
+        lines += [(what, f"{count:,}{remark}") for what, count, remark in oddities if count]
+        if self.missing_values:
+            gaps = [f"{name} {count:,}" for name, count in self.missing_values.items()]
+            lines.append(("missing numbers", f"{_listed(gaps)}; set to the mean and marked"))
+        for what, columns in (
+            ("columns dropped", self.dropped_columns),
+            ("columns left out", self.left_out),
+        ):
+            if columns:
+                lines.append((what, _listed([f"{n} ({why})" for n, why in columns.items()])))
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; classes are a list, since their names may be numbers."""
+        data = asdict(self) | {"labelled": self.labelled}
+        if self.classes is not None:
+            data["classes"] = [{"label": k, "count": v} for k, v in self.classes.items()]
+        return data
+
+
+def summarise(graph: Graph, encoder: Encoder, noted: Noted) -> Summary:
+    """Look at a graph, and add what was noted on the way to it."""
+    # In a symmetric matrix the strong components are all components, and cost no transpose.
+    components, member = connected_components(graph.adjacency, connection="strong")
+    return Summary(
+        **vars(noted),
+        nodes=graph.n_nodes,
+        edges=graph.n_edges,
+        features=graph.n_features,
+        sources=encoder.describe(),
+        isolated_nodes=int(np.count_nonzero(np.diff(graph.adjacency.indptr) == 0)),
+        components=int(components),
+        largest_component=int(np.bincount(member).max()),
+        empty_rows=_empty_rows(graph.features) if encoder.zero_means_nothing() else 0,
+    )
+
+
+def _empty_rows(features: Any) -> int:
+    if features is None:
+        return 0
+    if hasattr(features, "indptr"):
+        filled = features @ np.ones(features.shape[1])
+        maybe = np.flatnonzero(filled == 0)
+        return int(np.count_nonzero(abs(features[maybe]).sum(axis=1) == 0))
+    return int(np.count_nonzero(~features.any(axis=1)))
+
+
+def _listed(items: list[str]) -> str:
+    more = len(items) - _SHOWN
+    return ", ".join(items[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,274 @@
+"""A user's two tables and a question, all through the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import nodegp
+from nodegp.cli.app import app
+from tables import NAMES, write_csv, write_tables
+
+FIT = "fit --nodes nodes.csv --edges edges.csv --id node --label kind -o model.nodegp"
+
+
+def run(line: str, code: int = 0):
+    """Run a command in this process; bad input is an exception here, a line in `main`."""
+    done = CliRunner().invoke(app, shlex.split(line), env={"COLUMNS": "120"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done
+
+
+def run_json(line: str):
+    return json.loads(run(f"{line} --json").stdout)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("tables")
+    write_tables(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        run(FIT)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with open(name, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# --- fit and info ---------------------------------------------------------------------------------
+
+
+def test_fit_says_what_came_in_and_what_came_out():
+    done = run(FIT.replace("model.nodegp", "other.nodegp"))
+    for words in ("nodes", "40", "labelled", "20 (50.0 %", "leave-one-out", "written to other"):
+        assert words in done.stdout
+    found = run_json(FIT.replace("model.nodegp", "other.nodegp"))
+    assert found["input"]["nodes"] == 40
+    assert found["model"]["labels"] == 20
+    assert found["model"]["classes"] == NAMES.tolist()
+    assert run(FIT.replace("model.nodegp", "other.nodegp") + " --quiet").stdout == ""
+
+
+def test_a_fit_can_be_repeated_to_the_byte(folder):
+    run(FIT.replace("model.nodegp", "again.nodegp"))
+    assert (folder / "again.nodegp").read_bytes() == (folder / "model.nodegp").read_bytes()
+
+
+def test_info():
+    done = run("info model.nodegp")
+    assert "40 nodes" in done.stdout
+    assert run_json("info model.nodegp")["labels"] == 20
+
+
+def test_labels_from_a_file_of_their_own(folder):
+    write_csv(
+        folder / "some.csv", [["node", "kind"], *[[f"n{i:03d}", NAMES[i % 3]] for i in range(9)]]
+    )
+    line = "fit --nodes nodes.csv --edges edges.csv --id node --labels some.csv --label kind"
+    found = run_json(line + " -o apart.nodegp")
+    assert found["model"]["labels"] == 9
+    assert found["input"]["features"] == 3  # the nodes' own label column is no feature
+
+
+# --- predict --------------------------------------------------------------------------------------
+
+
+def test_predictions_are_the_models_own(folder):
+    run("predict model.nodegp -o out.csv")
+    rows = rows_of("out.csv")
+    model = nodegp.load("model.nodegp")
+    proba = model.predict_proba()
+    assert [row["id"] for row in rows] == model.graph_.ids.tolist()
+    for c, name in enumerate(NAMES):
+        column = [float(row[f"p({name})"]) for row in rows]
+        assert column == pytest.approx(proba[:, c])
+    assert [row["label"] for row in rows] == model.predict().tolist()
+    assert all(float(row["information"]) <= float(row["entropy"]) + 1e-12 for row in rows)
+    run("predict model.nodegp -o out.parquet")
+    assert pq.read_table("out.parquet").column("label").to_pylist() == model.predict().tolist()
+    run("predict model.nodegp -o out.tsv.gz")
+    assert (folder / "out.tsv.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert run_json("predict model.nodegp")[0]["id"] == "n000"
+
+
+def test_new_nodes_are_joined_to_the_graph(folder):
+    """A copy of a node, with its edges, is predicted as the node would be with the copy there."""
+    nodes, edges = rows_of("nodes.csv"), rows_of("edges.csv")
+    graph = nodegp.load("model.nodegp").graph_
+    linked = [e["to"] for e in edges if e["from"] == "n000"]
+    linked += [e["from"] for e in edges if e["to"] == "n000"]
+    head = ["node", "a", "b", "c"]
+    write_csv(folder / "new.csv", [head, ["fresh", *[nodes[0][k] for k in "abc"]]])
+    write_csv(folder / "links.csv", [["x", "y"], *[["fresh", other] for other in linked]])
+    found = run_json("predict model.nodegp --nodes new.csv --edges links.csv --id node")
+    assert [row["id"] for row in found] == ["fresh"]
+    model = nodegp.load("model.nodegp")
+    expected = model.predict_proba(graph, [0])[0]
+    assert [found[0][f"p({name})"] for name in NAMES] == pytest.approx(expected, abs=1e-6)
+
+
+def test_predict_streams(folder, monkeypatch):
+    """In small blocks, the same file."""
+    run("predict model.nodegp -o whole.csv")
+    monkeypatch.setattr("nodegp.cli.predict._ROWS", 7)
+    run("predict model.nodegp -o blocks.csv")
+    whole, blocks = rows_of("whole.csv"), rows_of("blocks.csv")
+    assert [row["id"] for row in whole] == [row["id"] for row in blocks]
+    for one, other in zip(whole, blocks, strict=True):
+        assert float(one["probability"]) == pytest.approx(float(other["probability"]), abs=1e-9)
+
+
+# --- evaluate -------------------------------------------------------------------------------------
+
+
+def test_evaluate_three_ways(folder):
+    loo = run_json("evaluate model.nodegp")["nodegp"]
+    assert loo["how"] == "leave-one-out"
+    assert loo["n"] == 20
+    folds = run_json("evaluate model.nodegp --folds 4")["nodegp"]
+    assert folds["how"] == "4 folds"
+    unseen = run_json("evaluate model.nodegp --labels truth.csv --quiet")["nodegp"]
+    assert unseen["n"] == 20  # the other half were fitted to
+    truth = {row["node"]: row["kind"] for row in rows_of("truth.csv")}
+    model = nodegp.load("model.nodegp")
+    right = [truth[model.graph_.ids[n]] == model.predict()[n] for n in range(20, 40)]
+    assert unseen["accuracy"] == np.mean(right)
+    assert np.sum(unseen["confusion"]) == 20
+
+
+def test_evaluate_against_others_with_a_report(folder):
+    done = run("evaluate model.nodegp --compare lp,logistic --folds 3 --report page.html")
+    for words in ("3 folds", "nodegp", "lp", "logistic", "Confusion", "Reliability"):
+        assert words in done.stdout
+    page = (folder / "page.html").read_text()
+    assert "<svg" in page
+    assert "logistic" in page
+    assert "src=" not in page  # self-contained
+    assert "--labels" not in page
+    found = run_json("evaluate model.nodegp --compare lp --labels truth.csv -q")
+    assert set(found) == {"nodegp", "lp"}
+
+
+# --- query and update -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", nodegp.active.STRATEGIES)
+def test_questions_go_out_and_answers_come_in(strategy, folder):
+    run(f"query model.nodegp -n 4 --strategy {strategy} -o ask.csv")
+    rows = rows_of("ask.csv")
+    assert len(rows) == 4
+    labelled = nodegp.load("model.nodegp").labelled_
+    known = set(nodegp.load("model.nodegp").graph_.ids[labelled].tolist())
+    assert not known & {row["node"] for row in rows}
+    assert {row["kind"] for row in rows} == {""}
+    assert "score" in rows[0]
+    truth = {row["node"]: row["kind"] for row in rows_of("truth.csv")}
+    for row in rows[:3]:  # the expert did not know the last one
+        row["kind"] = truth[row["node"]]
+    write_csv(folder / "answered.csv", [list(rows[0]), *[list(row.values()) for row in rows]])
+    found = run_json("update model.nodegp --labels answered.csv -o updated.nodegp")
+    assert found["new_labels"] == 3
+    assert found["model"]["labels"] == 23
+    assert 0 <= found["moved"] <= 1
+    updated = nodegp.load("updated.nodegp")
+    position = updated.graph_.ids.tolist().index(rows[0]["node"])
+    assert updated.labels_[updated.labelled_.tolist().index(position)] == rows[0]["kind"]
+
+
+def test_cold_start_to_first_fit(folder):
+    done = run("query --nodes nodes.csv --edges edges.csv --id node -n 6 -o first.csv")
+    assert "nodegp fit --labels" in done.stdout
+    rows = rows_of("first.csv")
+    truth = {row["node"]: row["kind"] for row in rows_of("truth.csv")}
+    write_csv(
+        folder / "first.csv", [["node", "label"], *[[r["node"], truth[r["node"]]] for r in rows]]
+    )
+    line = "fit --nodes nodes.csv --edges edges.csv --id node --features a,b,c --labels first.csv"
+    assert run_json(line + " -o cold.nodegp")["model"]["labels"] == 6
+
+
+def test_update_writes_over_the_model(folder):
+    run(FIT.replace("model.nodegp", "mine.nodegp"))
+    write_csv(folder / "one.csv", [["node", "kind"], ["n039", "ant"], ["n000", "bee"]])
+    done = run("update mine.nodegp --labels one.csv")
+    assert "1 new" in done.stdout
+    assert "predictions changed" in done.stdout
+    assert len(nodegp.load("mine.nodegp").labelled_) == 21
+
+
+# --- explain --------------------------------------------------------------------------------------
+
+
+def test_explain_adds_up():
+    found = run_json("explain model.nodegp n030 -n 5")
+    labels = sum(row["share"] for row in found["labels"])
+    assert labels + found["other_labels"] + found["common"] == pytest.approx(found["latent_mean"])
+    near = sum(row["share"] for row in found["neighbours"])
+    assert near + found["other_neighbours"] == pytest.approx(found["latent_mean"])
+    by_class = sum(found["labels_by_class"].values())
+    assert by_class + found["common"] == pytest.approx(found["latent_mean"])
+    done = run("explain model.nodegp n030 --class bee")
+    assert "bee" in done.stdout
+    assert "n030 (itself)" in done.stdout
+
+
+# --- what can go wrong ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("fit --nodes nodes.csv --edges edges.csv -o x", "--label COLUMN"),
+        ("fit --nodes nodes.csv --label kind -o x", "give edges, or knn"),
+        ("fit --nodes missing.csv --edges edges.csv --label kind -o x", "missing.csv"),
+        ("fit --nodes nodes.csv --edges edges.csv --label kimd -o x", "Did you mean 'kind'"),
+        ("fit --nodes nodes.csv --edges edges.csv --label kind -o no/where", "no folder 'no'"),
+        ("predict nodes.csv", "not a nodegp model"),
+        ("predict model.nodegp -o out.xyz", "cannot tell the format"),
+        ("predict model.nodegp --edges edges.csv", "give the new nodes too"),
+        ("explain model.nodegp nobody", "no node 'nobody'"),
+        ("explain model.nodegp n030 --class dog", "no class 'dog'"),
+        ("query", "give a model file"),
+        ("query model.nodegp --strategy best", "strategy must be one of"),
+        ("evaluate model.nodegp --folds 3 --labels truth.csv", "not both"),
+        ("evaluate model.nodegp --compare magic", "no 'magic'"),
+        ("update model.nodegp --labels edges.csv", "edges.csv"),
+    ],
+)
+def test_bad_input_is_said_in_a_sentence_and_writes_nothing(line, message, folder):
+    before = {path.name for path in folder.iterdir()}
+    with pytest.raises((ValueError, OSError), match=message):
+        run(line)
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_python_models_work_if_they_carry_their_graph(folder):
+    data = nodegp.load("model.nodegp")
+    bare = nodegp.Graph(data.graph_.adjacency, data.graph_.features)  # no ids
+    y = np.where(np.isin(np.arange(40), data.labelled_), np.arange(40) % 2, -1)
+    model = nodegp.GraphGPClassifier().fit(bare, y)
+    model.save("python.nodegp", include_graph=True)
+    assert run_json("predict python.nodegp")[3]["id"] == 3
+    assert run_json("query python.nodegp -n 2")["ask"][0]["id"] >= 20
+    model.save("bare.nodegp")
+    with pytest.raises(ValueError, match="without its graph"):
+        run("info bare.nodegp")
+    nodegp.GraphGPRegressor().fit(bare, y.astype(float)).save("r.nodegp", include_graph=True)
+    with pytest.raises(ValueError, match="works with classifiers"):
+        run("info r.nodegp")

@@ -1,0 +1,257 @@
+"""Columns to features: each kind of source, how they are weighed, and the encoder's memory."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+import nodegp
+from nodegp import GraphGPClassifier
+from nodegp.io import Encoder, TableSource, join_tables, read_tables
+
+EDGES = "s,t\na,b\n"
+
+
+@pytest.fixture
+def read(tmp_path):
+    (tmp_path / "edges.csv").write_text(EDGES)
+
+    def read_nodes(nodes, **settings):
+        if isinstance(nodes, str):
+            path = tmp_path / "nodes.csv"
+            path.write_text(nodes)
+        else:
+            path = tmp_path / "nodes.parquet"
+            pq.write_table(pa.table(nodes), path)
+        for name in ("npy", "npz"):
+            if f"features_{name}" in settings:
+                matrix = settings.pop(f"features_{name}")
+                save = np.save if name == "npy" else sp.save_npz
+                save(tmp_path / f"x.{name}", matrix)
+                settings[f"features_{name}"] = tmp_path / f"x.{name}"
+        return read_tables(TableSource(path, tmp_path / "edges.csv", **settings))
+
+    return read_nodes
+
+
+def dense(loaded):
+    features = loaded.graph.features
+    return features.toarray() if sp.issparse(features) else features
+
+
+def standardised(*columns):
+    """Zero mean, variance 1 / (number of columns)."""
+    table = np.array(columns, dtype=float).T
+    return (table - table.mean(axis=0)) / table.std(axis=0) / math.sqrt(table.shape[1])
+
+
+# --- kinds ------------------------------------------------------------------------------------
+
+
+def test_numbers_and_booleans_are_standardised(read):
+    loaded = read("id,x,flag,n\na,1.5,true,3\nb,2.5,false,5\nc,9,true,7\n")
+    expected = standardised([1.5, 2.5, 9], [1, 0, 1], [3, 5, 7])
+    np.testing.assert_allclose(dense(loaded), expected)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(21, 2)], ids=str
+)
+def test_every_type_of_number(read, kind):
+    x = pa.array([1, 2, 9], pa.int64()).cast(kind)
+    np.testing.assert_allclose(
+        dense(read({"id": ["a", "b", "c"], "x": x})), standardised([1, 2, 9]), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("gap", [None, math.nan])
+def test_gaps_get_the_mean_and_a_mark(read, gap):
+    loaded = read({"id": list("abcd"), "x": [1.0, gap, 3.0, 8.0], "y": [1.0, 2.0, 2.0, 4.0]})
+    expected = standardised([1, 4, 3, 8], [1, 2, 2, 4], [0, 1, 0, 0])
+    np.testing.assert_allclose(dense(loaded), expected)
+    assert loaded.summary.missing_values == {"x": 1}
+
+
+def test_columns_that_say_nothing_are_dropped(read):
+    loaded = read("id,x,same,none\na,1,3,\nb,2,3,\nc,4,3,\n", categorical=["same"])
+    np.testing.assert_allclose(dense(loaded), standardised([1, 2, 4]))
+    assert loaded.summary.dropped_columns == {"same": "constant"}
+    assert loaded.summary.left_out == {"none": "empty"}
+
+
+def test_categories_are_one_hot(read):
+    loaded = read("id,x,c\na,1,red\nb,1,blue\nc,1,\nd,1,red\n", features=["c"])
+    # Three of four rows have a category, and the mean squared length is one.
+    one = math.sqrt(4 / 3)
+    np.testing.assert_allclose(dense(loaded), [[0, one], [one, 0], [0, 0], [0, one]])
+
+
+def test_numbers_can_be_categories_and_keep_their_zeros(read):
+    loaded = read("id,code\na,07\nb,7\nc,07\n", categorical=["code"])
+    np.testing.assert_allclose(dense(loaded), [[1, 0], [0, 1], [1, 0]])
+
+
+def test_text_is_tfidf(read):
+    loaded = read('id,t\na,"The cat, the DOG"\nb,the cat!\nc,a bird\n', text=["t"])
+    # Words that two rows share, in the order of the alphabet: cat, the.
+    idf = math.log(4 / 3) + 1
+    first = np.array([idf, 2 * idf]) / math.hypot(idf, 2 * idf)
+    expected = np.array([first, [math.sqrt(0.5)] * 2, [0, 0]]) * math.sqrt(3 / 2)
+    np.testing.assert_allclose(dense(loaded), expected)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float64(), 2)],
+    ids=str,
+)
+def test_lists_are_embeddings(read, kind):
+    v = pa.array([[3, 4], None, [0, 2]], pa.list_(pa.float64())).cast(kind)
+    loaded = read({"id": ["a", "b", "c"], "v": v})
+    expected = np.array([[0.6, 0.8], [0, 0], [0, 1]]) * math.sqrt(3 / 2)
+    np.testing.assert_allclose(dense(loaded), expected, rtol=1e-6)
+
+
+def test_matrices_follow_the_nodes(read):
+    nodes = "id\nb\na\nc\n"
+    np.testing.assert_allclose(
+        dense(read(nodes, features_npy=np.array([[3, 4], [1, 0], [0, -2]]))),
+        [[0.6, 0.8], [1, 0], [0, -1]],
+    )
+    fractions = sp.csr_array(np.array([[0.3, 0.4], [0.1, 0], [0, 0.2]]))
+    loaded = read(nodes, features_npz=fractions)
+    assert sp.issparse(loaded.graph.features)
+    np.testing.assert_allclose(dense(loaded), [[0.6, 0.8], [1, 0], [0, 1]])
+
+
+def test_float32_stays_float32(read):
+    assert dense(read("id\na\nb\n", features_npy=np.eye(2, dtype=np.float32))).dtype == np.float32
+
+
+def test_sources_weigh_the_same_whatever_their_width(read):
+    rng = np.random.default_rng(0)
+    columns = {f"x{n}": rng.normal(n, 10.0**n, 50) for n in range(5)}
+    words = [" ".join(rng.choice(["red", "green", "blue", "grey"], 3)) for _ in range(50)]
+    ids = ["a", "b", *(f"n{n}" for n in range(48))]
+    loaded = read(
+        {"id": ids, **columns, "w": words, "c": rng.choice(["u", "v"], 50)},
+        text=["w"],
+        categorical=["c"],
+        features_npy=rng.normal(3, 1, (50, 40)),
+    )
+    squares = dense(loaded) ** 2
+    widths = [5, 2, 4, 40]
+    shares = [part.sum() / 50 for part in np.split(squares, np.cumsum(widths)[:-1], axis=1)]
+    np.testing.assert_allclose(shares, 0.25)
+    assert len(loaded.summary.sources) == 4
+
+
+def test_only_columns_named_are_features(read):
+    loaded = read("id,x,y,z\na,1,5,u\nb,2,6,v\nc,4,1,u\n", features=["y"])
+    np.testing.assert_allclose(dense(loaded), standardised([5, 6, 1]))
+    assert read("id,x\na,1\nb,2\n", features=[]).graph.features is None
+
+
+# --- what a model makes of them ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["npz", "columns", "text"])
+def test_cora_as_tables_is_cora(tmp_path, form):
+    """However its words are written down, the model gets what the bundled graph gives it."""
+    data = nodegp.load_dataset("cora")
+    graph, names = data.graph, np.array(data.class_names)
+    y = data.labels("train")
+    columns = {"paper": graph.ids, "topic": [names[v] if v >= 0 else None for v in y]}
+    settings = {}
+    if form == "npz":
+        sp.save_npz(tmp_path / "words.npz", graph.features)
+        settings["features_npz"] = tmp_path / "words.npz"
+    elif form == "columns":
+        columns |= {f"w{n}": column for n, column in enumerate(graph.features.toarray().T)}
+    else:
+        parts = np.split(graph.features.indices, graph.features.indptr[1:-1])
+        columns["words"] = [" ".join(f"w{n}" for n in part) for part in parts]
+        settings["text"] = ["words"]
+    pq.write_table(pa.table(columns), tmp_path / "nodes.parquet")
+    upper = sp.triu(graph.adjacency).tocoo()
+    pq.write_table(
+        pa.table({"from": graph.ids[upper.row], "to": graph.ids[upper.col]}),
+        tmp_path / "edges.parquet",
+    )
+    loaded = read_tables(
+        TableSource(
+            tmp_path / "nodes.parquet",
+            tmp_path / "edges.parquet",
+            id="paper",
+            label="topic",
+            **settings,
+        )
+    )
+    assert (loaded.graph.adjacency != graph.adjacency).nnz == 0
+    labels, unlabelled = loaded.targets()
+    model = GraphGPClassifier(features="raw", unlabelled=unlabelled).fit(loaded.graph, labels)
+    bundled = GraphGPClassifier().fit(graph, y)
+    test = data.splits["test"]
+    proba, order = model.predict_proba(nodes=test), np.argsort(names)  # classes by name
+    # A word of one paper alone has no place in the text's vocabulary, so not to the last digit.
+    np.testing.assert_allclose(proba, bundled.predict_proba(nodes=test)[:, order], atol=2e-3)
+    right = model.predict(nodes=test) == names[data.y[test]]
+    assert right.mean() == pytest.approx(0.815, abs=2e-3)
+
+
+# --- the encoder ------------------------------------------------------------------------------
+
+
+def mixed(read):
+    rng = np.random.default_rng(1)
+    return read(
+        {
+            "id": list("abcdefgh"),
+            "x": [1.5, None, 3.25, 1 / 3, 5.0, 6.0, 7.0, 1e-17],
+            "c": ["u", "v", None, "u", "w", "u", "v", "w"],
+            "t": ["red fox", "red", "fox den", "", "den red", "none", "fox", "red den"],
+            "v": rng.normal(size=(8, 3)).tolist(),
+        },
+        features=["x", "c", "v"],
+        text=["t"],
+        features_npy=rng.normal(size=(8, 4)),
+        features_npz=sp.csr_array(rng.poisson(0.5, (8, 6)).astype(float)),
+    )
+
+
+def test_an_encoder_survives_json_exactly(read, tmp_path):
+    loaded = mixed(read)
+    again = Encoder.from_dict(json.loads(json.dumps(loaded.encoder.to_dict())))
+    assert again.to_dict() == loaded.encoder.to_dict()
+    for encoder in (loaded.encoder, again):
+        graph, asked = join_tables(
+            loaded.graph,
+            encoder,
+            tmp_path / "nodes.parquet",
+            features_npy=tmp_path / "x.npy",
+            features_npz=tmp_path / "x.npz",
+        )
+        assert asked.tolist() == list(range(8))
+        assert (graph.features != loaded.graph.features).nnz == 0
+
+
+def test_an_encoder_cannot_be_fed_another_kind(read, tmp_path):
+    loaded = mixed(read)
+    settings = {"features_npz": tmp_path / "x.npz"}
+    with pytest.raises(ValueError, match="fitted with features_npy"):
+        join_tables(loaded.graph, loaded.encoder, tmp_path / "nodes.parquet", **settings)
+    np.save(tmp_path / "wide.npy", np.ones((8, 5)))
+    with pytest.raises(ValueError, match=r"has 5 columns; the model was fitted with 4"):
+        join_tables(
+            loaded.graph,
+            loaded.encoder,
+            tmp_path / "nodes.parquet",
+            features_npy=tmp_path / "wide.npy",
+            **settings,
+        )

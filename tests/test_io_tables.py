@@ -1,0 +1,330 @@
+"""Tables to a graph: every format, ids kept and matched, edges, labels, the summary."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodegp.io import TableSource, read_labels, read_tables
+
+NODES = "paper,age,topic\nb,1.5,x\na,0.5,\nc,4,y\nd,2,x\n"
+EDGES = "source,target\na,b\nb,c\n"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Write files by name and read them from the folder they are in."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(**contents):
+        for name, content in contents.items():
+            path = tmp_path / name.replace("_", ".")
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return write
+
+
+def read(nodes="nodes.csv", edges="edges.csv", **settings):
+    return read_tables(TableSource(nodes, edges, **settings))
+
+
+def linked(graph):
+    """The edges as sorted pairs of ids."""
+    coo = graph.adjacency.tocoo()
+    pairs = zip(graph.ids[coo.row].tolist(), graph.ids[coo.col].tolist(), strict=True)
+    return sorted(pair for pair in pairs if pair[0] < pair[1])
+
+
+# --- formats ----------------------------------------------------------------------------------
+
+
+def as_parquet(text):
+    rows = [line.split(",") for line in text.splitlines()]
+    columns = {}
+    for name, *values in zip(*rows, strict=True):
+        values = [v or None for v in values]
+        columns[name] = [float(v) for v in values] if name == "age" else values
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue().to_pybytes()
+
+
+FORMATS = {
+    "csv": str.encode,
+    "tsv": lambda text: text.replace(",", "\t").encode(),
+    "txt": str.encode,
+    "csv.gz": lambda text: gzip.compress(text.encode()),
+    "tsv.gz": lambda text: gzip.compress(text.replace(",", "\t").encode()),
+    "parquet": as_parquet,
+    "CSV": lambda text: b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode(),
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_gives_the_same_graph(tmp_path, kind):
+    nodes, edges = tmp_path / f"nodes.{kind}", tmp_path / f"edges.{kind}"
+    nodes.write_bytes(FORMATS[kind](NODES))
+    edges.write_bytes(FORMATS[kind](EDGES))
+    loaded = read(nodes, edges, id="paper", label="topic")
+    assert loaded.graph.ids.tolist() == ["b", "a", "c", "d"]
+    assert loaded.labels.tolist() == ["x", None, "y", "x"]
+    assert linked(loaded.graph) == [("a", "b"), ("b", "c")]
+    age = np.array([1.5, 0.5, 4, 2])
+    np.testing.assert_allclose(loaded.graph.features[:, 0], (age - age.mean()) / age.std())
+
+
+def test_a_text_file_may_be_separated_by_tabs(files):
+    files(nodes_txt=NODES.replace(",", "\t"), edges_csv=EDGES)
+    assert read("nodes.txt").graph.n_nodes == 4
+
+
+def test_quotes_and_spaces(files):
+    files(
+        nodes_csv='paper, age, topic\n"a ""1""", 1, "x, or y"\n b , 2, z\n',
+        edges_csv='s,t\n"a ""1""",b\n',
+    )
+    with pytest.raises(ValueError, match=r"line 2 of nodes.csv has 4 fields"):
+        read()  # a quote after a space is not one
+    files(nodes_csv='paper, age, topic\n"a ""1""", 1,"x, or y"\n b , 2, z\n')
+    loaded = read(label="topic")
+    assert loaded.graph.ids.tolist() == ['a "1"', "b"]
+    assert loaded.labels.tolist() == ["x, or y", "z"]
+    assert loaded.graph.n_edges == 1
+
+
+# --- ids --------------------------------------------------------------------------------------
+
+WRITTEN = {
+    "numbers": (["3", "-1", "20"], [3, -1, 20]),
+    "leading zeros": (["007", "7"], ["007", "7"]),
+    "a plus": (["+7", "8"], ["+7", "8"]),
+    "beyond 64 bits": ([str(2**64), "7"], [str(2**64), "7"]),
+    "up to 64 bits": ([str(2**63 - 1), str(2**63 - 2)], [2**63 - 1, 2**63 - 2]),
+    "far apart": ([str(-(2**63)), str(2**63 - 1)], [-(2**63), 2**63 - 1]),
+    "words for nothing": (["NA", "null", "nan"], ["NA", "null", "nan"]),
+    "like a date": (["2020-01-01", "2020-01-02"], ["2020-01-01", "2020-01-02"]),
+    "like a float": (["1.0", "1"], ["1.0", "1"]),
+    "like a boolean": (["true", "false"], ["true", "false"]),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_ids_in_text_files_are_kept(files, case):
+    written, expected = WRITTEN[case]
+    files(nodes_csv="\n".join(["id", *written]), edges_csv=f"s,t\n{written[0]},{written[-1]}\n")
+    graph = read().graph
+    assert graph.ids.tolist() == expected
+    assert (graph.adjacency.nnz, graph.adjacency[0, len(written) - 1]) == (2, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        (pa.array([3, 1, 2], pa.int8()), pa.array([1, 2], pa.uint64())),
+        (pa.array([3, 1, 2]), pa.array(["1", "2"])),
+        (pa.array(["3", "1", "2"]), pa.array([1, 2])),
+        (pa.array(["3", "1", "2"]), pa.array(["1", "2"], pa.large_string())),
+        (pa.array(["3", "1", "2"]).dictionary_encode(), pa.array([1.0, 2.0])),
+        (pa.array([3.0, 1.0, 2.0]), pa.array(["1", "2"]).dictionary_encode()),
+    ],
+)
+def test_ids_of_different_types_are_matched(tmp_path, nodes, edges):
+    pq.write_table(pa.table({"id": nodes}), tmp_path / "n.parquet")
+    pq.write_table(pa.table({"s": edges, "t": edges[::-1]}), tmp_path / "e.parquet")
+    graph = read(tmp_path / "n.parquet", tmp_path / "e.parquet").graph
+    np.testing.assert_array_equal(graph.adjacency.toarray(), [[0, 0, 0], [0, 0, 1], [0, 1, 0]])
+    (tmp_path / "e.csv").write_text("s,t\n1,2\n")
+    again = read(tmp_path / "n.parquet", tmp_path / "e.csv").graph
+    assert (graph.adjacency != again.adjacency).nnz == 0
+    kind = str if pa.types.is_string(nodes.type) or pa.types.is_dictionary(nodes.type) else int
+    assert graph.ids.tolist() == [kind(v) for v in (3, 1, 2)]
+
+
+names = st.lists(
+    st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-5, 5)), unique=True, min_size=1
+)
+
+
+@given(ids=names, data=st.data())
+def test_positions_of_numbers(ids, data):
+    """The lookup of near numbers and the hash of scattered ones, against a dict."""
+    from nodegp.io.ids import Index
+
+    asked = data.draw(st.lists(st.one_of(st.sampled_from(ids), st.integers(-(2**63), 2**63 - 1))))
+    where = {name: n for n, name in enumerate(ids)}
+    found = Index(pa.array(ids, pa.int64())).find(pa.array(asked, pa.int64()))
+    assert found.tolist() == [where.get(name, -1) for name in asked]
+
+
+# --- edges ------------------------------------------------------------------------------------
+
+rows = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from([0.0, 0.5, 1.0, 2.5])),
+    max_size=25,
+)
+
+
+@given(rows=rows)
+def test_edges_against_a_dictionary(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("edges")
+    (folder / "n.csv").write_text("id\n" + "\n".join(f"p{n}" for n in range(5)) + "\n")
+    (folder / "e.csv").write_text("w,b,a\n" + "".join(f"{w},p{b},p{a}\n" for a, b, w in rows))
+    source = TableSource(
+        folder / "n.csv",
+        folder / "e.csv",
+        edge_columns=("a", 2),
+        weight="w",
+        ignore_unknown=True,
+    )
+    loaded = read_tables(source)
+    known = [(a, b, w) for a, b, w in rows if a < 5 and b < 5]
+    largest: dict[frozenset, float] = {}
+    for a, b, w in known:
+        if a != b and w > 0:
+            largest[frozenset((a, b))] = max(w, largest.get(frozenset((a, b)), 0))
+    expected = np.zeros((5, 5))
+    for (a, b), w in ((tuple(pair), w) for pair, w in largest.items()):
+        expected[a, b] = expected[b, a] = w
+    np.testing.assert_array_equal(loaded.graph.adjacency.toarray(), expected)
+    summary, loops = loaded.summary, sum(a == b for a, b, _ in known)
+    zeros = sum(a != b and w == 0 for a, b, w in known)
+    assert summary.unknown_edges == len(rows) - len(known)
+    assert (summary.self_loops, summary.zero_weights) == (loops, zeros)
+    assert summary.repeated_edges == len(known) - loops - zeros - len(largest)
+    assert summary.isolated_nodes == int((expected.sum(axis=1) == 0).sum())
+
+
+@pytest.mark.parametrize("columns", [None, (1, 2), ("2", "1")])
+def test_a_list_of_edges_without_a_header(files, columns):
+    files(nodes_csv=NODES, edges_csv="a,b\nb,c\nd,d\n")
+    loaded = read(edge_columns=columns)
+    assert linked(loaded.graph) == [("a", "b"), ("b", "c")]
+    assert loaded.summary.self_loops == 1
+    files(edges_csv="a,a\nb,c\n")  # two columns of one name, were it a header
+    assert linked(read(edge_columns=columns).graph) == [("b", "c")]
+
+
+def test_columns_named_like_nodes_are_a_header_if_named(files):
+    files(nodes_csv=NODES, edges_csv="a,b\nb,c\n")
+    assert linked(read(edge_columns=("a", "b")).graph) == [("b", "c")]
+
+
+def test_nearest_neighbours_in_place_of_edges(files):
+    files(nodes_csv="id,x\na,0\nb,1\nc,10\nd,11.5\n")
+    loaded = read_tables(TableSource("nodes.csv", knn=1))
+    assert linked(loaded.graph) == [("a", "b"), ("c", "d")]
+    assert loaded.summary.components == 2
+
+
+# --- labels -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["3", "", "-1", "3"], [3, None, -1, 3]),
+        (["03", "", "1", "x"], ["03", None, "1", "x"]),
+        (["1.0", "", "2.0", "1.0"], ["1.0", None, "2.0", "1.0"]),
+        (["NA", " ", "true", "NA"], ["NA", None, "true", "NA"]),
+    ],
+)
+def test_labels_are_kept(files, written, expected):
+    cells = zip("bacd", written, strict=True)
+    files(nodes_csv="id,y\n" + "".join(f"{i},{y}\n" for i, y in cells), edges_csv=EDGES)
+    loaded = read(label="y")
+    assert loaded.labels.tolist() == expected
+    y, unlabelled = loaded.targets()
+    gap = [value is None if unlabelled is None else value == unlabelled for value in y.tolist()]
+    assert gap == [value is None for value in expected]
+    assert [v for v, g in zip(y.tolist(), gap, strict=True) if not g] == [
+        v for v in expected if v is not None
+    ]
+    counts = {v: expected.count(v) for v in expected if v is not None}
+    assert loaded.summary.classes == counts
+
+
+def test_labels_from_a_file_of_their_own(files):
+    files(nodes_csv=NODES, edges_csv=EDGES, labels_csv="paper,by,topic\nc,me,2\nb,you,\na,me,1\n")
+    loaded = read(labels="labels.csv", label="topic")
+    assert loaded.labels.tolist() == [None, 1, 2, None]
+    assert loaded.summary.labelled == 2
+
+
+def test_labels_elsewhere_do_not_leak_from_the_nodes(files):
+    files(
+        nodes_csv="id,x,label\na,1,0\nb,2,1\nc,4,1\n",
+        edges_csv=EDGES,
+        labels_csv="id,label\na,0\n",
+    )
+    loaded = read(labels="labels.csv")
+    assert loaded.encoder.columns() == ["x"]
+    assert loaded.labels.tolist() == [0, None, None]
+
+
+def test_read_labels(files):
+    files(labels_csv="who,score,label\n7,0.3,x\n3,0.2,\n5,0.1,y\n7,0.3,x\n")
+    positions, values = read_labels("labels.csv", np.array([3, 5, 7]))
+    assert (positions.tolist(), values.tolist()) == ([2, 1], ["x", "y"])
+    positions, values = read_labels("labels.csv", ["3", "5", "7"], id="who", label=3)
+    assert (positions.tolist(), values.tolist()) == ([2, 1], ["x", "y"])
+    with pytest.raises(ValueError, match=r"labels\.csv are for nodes that are not in the graph: 7"):
+        read_labels("labels.csv", [3, 5])
+    positions, values = read_labels("labels.csv", [3, 5], ignore_unknown=True)
+    assert (positions.tolist(), values.tolist()) == ([1], ["y"])
+
+
+def test_read_labels_in_the_type_of_the_classes(files):
+    files(labels_csv="id,label\na,1\nb,2\n")
+    assert read_labels("labels.csv", ["a", "b"])[1].tolist() == [1, 2]
+    text = read_labels("labels.csv", ["a", "b"], classes=np.array(["1", "x"]))
+    assert text[1].tolist() == ["1", "2"]
+    files(labels_csv="id,label\na,1\nb,red\n")
+    with pytest.raises(ValueError, match=r"labels that are text.*classes are numbers"):
+        read_labels("labels.csv", ["a", "b"], classes=np.array([1, 2]))
+
+
+# --- the summary ------------------------------------------------------------------------------
+
+
+def test_the_summary_says_what_came_in(files):
+    files(
+        nodes_csv="id,x,same,gap,day,note,y\na,1,7,1,2020-01-01,u,p\nb,2,7,,2020-01-01,v,\n"
+        "c,4,7,3,2020-01-01,w,q\nd,4,7,4,2020-01-02,w,p\n",
+        edges_csv="s,t\na,b\nb,a\na,b\nc,c\na,nobody\n",
+    )
+    loaded = read(label="y", ignore_unknown=True)
+    lines = dict(loaded.summary.rows())
+    assert lines["nodes"] == "4"
+    assert lines["edges"] == "1"
+    assert lines["classes"] == "p 2, q 1"
+    assert lines["labelled"] == "3 (75.0 % of the nodes)"
+    assert lines["components"] == "3 (largest: 2 nodes)"
+    assert lines["isolated nodes"] == "2"
+    assert lines["repeated edges"].startswith("2 ")
+    assert lines["self-loops"].startswith("1")
+    assert lines["edges to unknown ids"].startswith("1")
+    assert lines["columns dropped"] == "same (constant)"
+    assert lines["columns left out"] == "day (date32[day]), note (text)"
+    assert lines["missing numbers"].startswith("gap 1")
+    again = json.loads(json.dumps(loaded.summary.to_dict()))
+    assert again["classes"] == [{"label": "p", "count": 2}, {"label": "q", "count": 1}]
+    assert again["labelled"] == 3
+
+
+def test_rows_without_any_word_are_empty(files):
+    files(nodes_csv="id,words\na,red fox\nb,\nc,red cat\nd,unheard\n", edges_csv="s,t\na,b\n")
+    assert read(text=["words"]).summary.empty_rows == 2
+
+
+def test_a_row_at_the_mean_is_not_empty(files):
+    files(nodes_csv="id,x\na,1\nb,2\nc,3\n", edges_csv="s,t\na,b\n")
+    loaded = read()
+    assert loaded.graph.features[1, 0] == 0
+    assert loaded.summary.empty_rows == 0
