@@ -9,6 +9,7 @@ left out, and that is said.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import subprocess
@@ -186,6 +187,29 @@ def _labelled_covariance(model: nodegp.GraphGPClassifier) -> torch.Tensor:
         return covariance(model.kernel_, model.posterior_.inducing, model.posterior_.inducing)
 
 
+def update(results: Results, repeats: int) -> None:
+    """Ten more labels on Cora at 500, against a new fit with all 510; test nodes left out."""
+    data = nodegp.load_dataset("cora")
+    free = np.setdiff1d(np.arange(data.graph.n_nodes), data.splits["test"])
+    chosen = np.random.default_rng(0).permutation(free)[:510]
+    before, after = (np.full(data.graph.n_nodes, -1) for _ in range(2))
+    before[chosen[:500]], after[chosen] = data.y[chosen[:500]], data.y[chosen]
+    for likelihood in ("robustmax", "softmax"):
+        model = nodegp.GraphGPClassifier(likelihood=likelihood)
+        fitted = [copy.deepcopy(model.fit(data.graph, before)) for _ in range(repeats + 1)]
+
+        def more(fitted: list = fitted) -> None:
+            fitted.pop().update(chosen[500:], data.y[chosen[500:]])
+
+        def afresh(model: nodegp.GraphGPClassifier = model) -> None:
+            model.fit(data.graph, after)
+
+        ours = float(np.median(_seconds(more, repeats)))
+        whole = float(np.median(_seconds(afresh, repeats)))
+        case = f"cora, 500 labels, ten more, {likelihood}"
+        results.add(case, "update/fit", ours, "fit with all 510", whole)
+
+
 def growth(results: Results, repeats: int, threads: int, largest: int | None) -> None:
     """Time and peak memory against size, each size in a process of its own."""
     environment = os.environ | {
@@ -226,7 +250,7 @@ def _seconds(run: Any, repeats: int) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="accuracy,speed,floor,growth")
+    parser.add_argument("--only", default="accuracy,speed,floor,update,growth")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--largest", type=int, help="leave out larger sizes of the growth cases")
@@ -241,6 +265,8 @@ def main() -> None:
         speed(results, args.repeats, args.threads)
     if "floor" in chosen:
         floor(results, args.repeats)
+    if "update" in chosen:
+        update(results, args.repeats)
     if "growth" in chosen:
         growth(results, args.repeats, args.threads, args.largest)
     results.table()

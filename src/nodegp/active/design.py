@@ -24,13 +24,14 @@ class FieldDesign(Acquisition):
 
     **Large components**, of more than ``nodegp.active.field.MAX_COMPONENT`` nodes, are scored by
     estimate, and the 32 best of them exactly, of which one is chosen. On Cora's largest component,
-    for which both forms can be had, the estimates have a median error of 2 per cent for sopt (99
-    in 100 are within 12) and 3 to 5 for vopt (within 30), and rank correlations with the exact
-    scores of 0.99 and more. Of 50 choices in a row all 50 are the same for sopt, and 47 for vopt,
-    whose scores are within 3.3 per cent of the exact form's. On a power-law graph of 100,000 nodes
-    and 500,000 edges, on one core, sopt takes 3 seconds for one question and 6 for a batch of ten
-    (vopt 14), and 0.7 GiB. Graphs that take many steps to cross, such as grids, take some ten
-    times as long, because the solves need more steps.
+    for which both forms can be had, with 0 to 200 labels, the estimates have a median error of up
+    to 2 per cent for sopt (99 in 100 are within 12) and 5 for vopt (within 32), and a rank
+    correlation with the exact scores of 0.99 and 0.985 or more. Of 50 choices in a row all 50 are
+    the same for sopt and 47 for vopt, whose scores are within 3.3 per cent of the exact form's.
+
+    On a power-law graph of 100,000 nodes and 500,000 edges, on one core, sopt takes 3 seconds for
+    one question and 6 for a batch of ten (vopt 14), and 0.7 GiB. Graphs that take many steps to
+    cross, such as grids, take some ten times as long, because the solves need more steps.
     """
 
     def __init__(self) -> None:

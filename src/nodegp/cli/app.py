@@ -98,7 +98,8 @@ def reproduce(
         bool, typer.Option("--quick", help="A small version of everything, on Cora: a minute.")
     ] = False,
     data_dir: Annotated[
-        str | None, typer.Option(help="Folder with the Planetoid files; else NODEGP_DATA.")
+        str | None,
+        typer.Option(help="Folder with the Planetoid files; else NODEGP_DATA, else fetched."),
     ] = None,
 ) -> None:
     """Run the paper's experiments and set the results beside the printed numbers.

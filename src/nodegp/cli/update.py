@@ -55,7 +55,9 @@ def command(
         then = np.zeros((len(rest), len(file.model.classes_)))
         then[:, np.searchsorted(file.model.classes_, classes)] = earlier[rest]
         changed = advice(
-            [then, file.model.predict_proba(nodes=rest)], gain=_expected_gain(file, quiet)
+            [then, file.model.predict_proba(nodes=rest)],
+            gain=_expected_gain(file, quiet),
+            labels_per_round=len(positions),
         )
     file.write(out or model)
     if as_json:
