@@ -80,7 +80,8 @@ def reproduce(
         typer.Option(help="Some of cora,citeseer,pubmed; all that a target has by default."),
     ] = None,
     models: Annotated[
-        str | None, typer.Option(help="Some of ggp,ggp-x,gcn,lp; all by default.")
+        str | None,
+        typer.Option(help="Rows of the tables, such as ggp,ggp-x,gcn,lp; all by default."),
     ] = None,
     engine: Annotated[
         str,
