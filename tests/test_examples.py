@@ -74,12 +74,21 @@ def check_active_learning(output):
     assert accuracy[-1] > 0.85 > accuracy[0]
 
 
+def check_own_tables(output):
+    assert "40 (13.3 % of the nodes)" in output
+    assert "300 predictions written to kinds.csv" in output
+    assert numbers("right for", output)[0] > 75
+    assert "fill in 'kind', then: nodegp update kinds.nodegp --labels ask.csv" in output
+    assert "labels of class" in output
+
+
 EXAMPLES = {
     "active_learning.py": (["--auto", "--questions", "20"], check_active_learning),
     "calibration.py": ([], check_calibration),
     "first_fit.py": ([], check_first_fit),
     "gpytorch_kernel.py": ([], check_gpytorch_kernel),
     "new_nodes.py": ([], check_new_nodes),
+    "own_tables.py": ([], check_own_tables),
     "scikit_learn.py": ([], check_scikit_learn),
 }
 
