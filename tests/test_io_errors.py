@@ -69,7 +69,11 @@ BAD_NODES = {
     "spaces for an id": ("n.csv", NODES + b"  ,1,u\n", "has no id in row 4"),
     "no labels": ("n.csv", b"id,topic\n1,\n2,\n", "'topic' of .* is empty: no node has a label"),
     "fractions": ("n.csv", b"id,topic\n1,0.5\n2,1.5\n", "'topic' .*fractions"),
-    "infinity": ("n.csv", b"id,x,topic\n1,1,u\n2,-inf,u\n", "'x' .*infinite number in row 2"),
+    "infinity": (
+        "n.csv",
+        b"id,x,topic\n1,1,u\n2,-inf,u\n",
+        "'x' .*far too large number in row 2",
+    ),
     "columns of one name": ("n.csv", b"id,x,x,topic\n1,2,3,u\n", "more than one column named 'x'"),
     "not gzip": ("n.csv.gz", NODES, "not a gzip file"),
     "half a gzip file": ("n.csv.gz", gzip.compress(NODES * 99)[:60], "gzip file, or is damaged"),
@@ -93,7 +97,7 @@ BAD_NODES = {
     "a gap in a list": (
         "n.parquet",
         parquet({"id": [1, 2], "v": [[1.0, None], [1.0, 2.0]], "topic": ["u"] * 2}),
-        "'v' .*a gap, NaN or infinity",
+        "'v' .*a gap, NaN, infinity",
     ),
 }
 
@@ -119,7 +123,11 @@ BAD_EDGES = {
     "no weight": (EDGES + b"1,3,\n", {"weight": "w"}, "'w' .*no weight in row 3"),
     "weight NaN": (EDGES + b"1,3,nan\n", {"weight": "w"}, "'w' .*no weight in row 3"),
     "text for a weight": (EDGES + b"1,3,big\n", {"weight": 3}, "'w' .*text.*'big' in row 3"),
-    "infinite weight": (EDGES + b"1,3,inf\n", {"weight": "w"}, "'w' .*infinite number in row 3"),
+    "infinite weight": (
+        EDGES + b"1,3,inf\n",
+        {"weight": "w"},
+        "'w' .*too large number in row 3",
+    ),
     "one column twice": (EDGES, {"edge_columns": ("s", 1)}, "two different columns"),
     "three columns": (EDGES, {"edge_columns": ("s", "t", "w")}, "must be two columns"),
     "position 0": (EDGES, {"edge_columns": (0, 1)}, "no column 0 .*count from 1"),
@@ -186,7 +194,8 @@ def broken_csr():
     [
         (np.ones((4, 2)), "has 4 rows but the nodes file has 3"),
         (np.ones(3), r"has shape \(3,\)"),
-        (np.array([[1, 2], [np.nan, 1], [1, 2]]), "NaN or infinite number in row 2"),
+        (np.array([[1, 2], [np.nan, 1], [1, 2]]), "in row 2 that is NaN, infinite or far"),
+        (np.array([[1.0], [1.0], [1e200]]), "in row 3 that is NaN, infinite or far too large"),
         (np.ones((3, 2), complex), "holds complex128"),
         (np.array([[None]] * 3), "Python objects, which are never loaded"),
         (b"\x93NUMPY nonsense", "not an array saved by numpy.save"),
@@ -203,7 +212,10 @@ def test_bad_npy(folder, content, match):
     ("content", "match"),
     [
         (sp.csr_array(np.ones((4, 2))), "has 4 rows but the nodes file has 3"),
-        (sp.csr_array(np.array([[1, 2], [np.inf, 1], [1, 2]])), "infinite number in row 2"),
+        (
+            sp.csr_array(np.array([[1, 2], [np.inf, 1], [1, 2]])),
+            "in row 2 that is NaN, infinite or far",
+        ),
         (sp.csr_array(np.ones((3, 2), complex)), "holds complex128"),
         (broken_csr(), "not a matrix saved by scipy"),
         (broken_csr() | {"data": np.array([{}, {}])}, "Python objects, which are never loaded"),

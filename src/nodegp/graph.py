@@ -31,6 +31,8 @@ class Graph:
     ids : sequence, optional
         The caller's names of the nodes, all different.
 
+    Notes
+    -----
     The arrays passed in are never changed. Features that need no conversion are kept
     by reference, so do not change them afterwards.
     """

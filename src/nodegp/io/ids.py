@@ -112,7 +112,8 @@ class Index:
             return Index(self.names.cast(TEXT)).find(names.cast(TEXT))
         if self._table is None:
             found = pc.index_in(names, value_set=self.names)
-            return pc.fill_null(found, -1).to_numpy(zero_copy_only=False)
+            found = pc.fill_null(found, -1) if found.null_count else found
+            return found.to_numpy(zero_copy_only=False)
         offset = names.to_numpy(zero_copy_only=False) - self._low
         if not len(offset):
             return np.zeros(0, np.int32)

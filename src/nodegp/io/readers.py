@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from nodegp.io.arrays import in_range
 from nodegp.io.tables import Table
 
 
@@ -95,8 +96,11 @@ class Lists(Reader):
             )
         values = pc.list_flatten(column)
         flat = values.to_numpy(zero_copy_only=False)
-        if values.null_count or not np.isfinite(flat).all():
-            raise ValueError(f"{table.where(self.name)} has a gap, NaN or infinity in a list")
+        if values.null_count or not in_range(flat).all():
+            raise ValueError(
+                f"{table.where(self.name)} has a gap, NaN, infinity or far too large number in a "
+                "list"
+            )
         dtype = np.float32 if flat.dtype.itemsize < 8 and flat.dtype.kind == "f" else np.float64
         matrix = np.zeros((len(table), self.width), dtype)
         matrix[pc.is_valid(column).to_numpy(zero_copy_only=False)] = flat.reshape(-1, self.width)
