@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench data clean
+.PHONY: help setup demo test check docs bench data clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  "$$chosen" -m venv --clear $(VENV); \
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[dev,reports,baselines,interop]'
+	  --constraint constraints.txt --editable '.[dev,reports,baselines,interop,docs]'
 	@touch $@
 
 demo: setup ## fit Cora and show what the library does
@@ -51,6 +51,11 @@ check: setup ## lint, format, types, and the direction of imports
 test: check ## check, then run the tests
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n 2 tests
+
+docs: setup ## build the documentation site into build/docs
+	$(BIN)/python scripts/build_command_reference.py
+	$(BIN)/python scripts/build_model_figure.py
+	$(BIN)/python -m mkdocs build --strict
 
 bench: setup ## run the benchmarks
 	$(BIN)/python benchmarks/run.py

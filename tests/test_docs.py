@@ -1,29 +1,59 @@
-"""The Python in README and docs runs as it stands, and says what it is said to say."""
+"""README and docs: their Python runs, their commands exist, their links lead somewhere."""
 
 from __future__ import annotations
 
+import csv
+import importlib.util
 import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import nodegp
+from nodegp.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+PAGES = [README, *sorted(DOCS.rglob("*.md"))]
+COMMAND_LINE = typer.main.get_command(app)
+HAS_MKDOCS = importlib.util.find_spec("mkdocs") is not None
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
+def blocks(page: Path, *languages: str) -> list[str]:
+    """The fenced blocks of a page in one of these languages ("" for none), in order."""
+    found = re.findall(
+        r"^( *)```(\w*)\n(.*?)^\1```$", page.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    return [text for _, language, text in found if language in languages]
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks."""
+    return re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+# --- Python ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name_of)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    write_tables()
     names = {"nodegp": nodegp}
-    for block in blocks(page):
+    for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), names)  # in order: later ones use earlier names
-    if page.name == "README.md":
+    if page == README:
         claimed = float(re.search(r"\.score\(.*# (0\.\d+)", page.read_text())[1])
         data = names["data"]
         assert names["model"].score(data.graph, data.labels("test")) == pytest.approx(
@@ -31,12 +61,170 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         )
 
 
-def test_links_between_pages_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def write_tables() -> None:
+    """The tables that the pages speak of: papers of two topics, on a ring."""
+    words = {"theory": "bound proof lemma", "learning": "policy network reward"}
+    topics = ["theory" if n < 10 else "learning" for n in range(20)]
+    with open("papers.csv", "w", newline="") as nodes, open("cites.csv", "w", newline="") as edges:
+        papers, cites = csv.writer(nodes), csv.writer(edges)
+        papers.writerow(["paper", "topic", "year", "abstract"])
+        cites.writerow(["citing", "cited"])
+        for n, topic in enumerate(topics):
+            papers.writerow([f"p{n}", topic if n % 3 else "", 1990 + n, words[topic]])
+            cites.writerow([f"p{n}", f"p{(n + 1) % 20}"])
 
 
-def test_every_page_is_reached_from_the_readme():
-    readme = PAGES[0].read_text()
-    assert [p.name for p in PAGES[1:] if f"docs/{p.name}" not in readme] == []
+# --- commands -------------------------------------------------------------------------------------
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Every `nodegp ...` in the shell blocks of a page."""
+    for block in blocks(page, "sh", ""):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.strip().startswith("nodegp "):
+                yield line.strip()
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if list(commands(p))], ids=name_of)
+def test_commands_in_shell_blocks_are_understood(page):
+    for line in commands(page):
+        understood(line)
+
+
+def understood(line: str) -> None:
+    """Parse a command as the command line would, without running it."""
+    arguments = shlex.split(line, comments=True)[1:]
+    group: Any = COMMAND_LINE
+    while hasattr(group, "commands"):
+        assert arguments, f"no command in: {line}"
+        assert arguments[0] in group.commands, f"no command {arguments[0]!r} in: {line}"
+        group = group.commands[arguments.pop(0)]
+    try:
+        group.make_context("nodegp", arguments)
+    except Exception as error:
+        pytest.fail(f"{line}: {getattr(error, 'message', '') or error!r}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nodegp fitt --nodes a.csv -o m",
+        "nodegp fit --nodez a.csv -o m",
+        "nodegp fit",
+        "nodegp data",
+        "nodegp query m -n many",
+    ],
+)
+def test_a_wrong_command_would_be_found(line):
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        understood(line)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_in_the_text_exist(page):
+    # Half a sentence such as `nodegp evaluate --compare gcn` names commands and options only.
+    for span in re.findall(r"`nodegp ([a-z][^`]*)`", prose(page)):
+        words = span.split()
+        group: Any = COMMAND_LINE
+        while hasattr(group, "commands") and words and words[0] in group.commands:
+            group = group.commands[words.pop(0)]
+        assert group is not COMMAND_LINE, f"{page.name}: no such command: nodegp {span}"
+        known = {name for p in group.params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
+        options = {word for word in words if word.startswith("-")}
+        assert options <= known, f"{page.name}: nodegp {span}"
+
+
+@pytest.mark.parametrize(
+    ("script", "function", "made"),
+    [
+        ("build_command_reference.py", "page", "commands.md"),
+        ("build_model_figure.py", "drawing", "figures/model.svg"),
+    ],
+)
+def test_generated_files_are_up_to_date(script, function, made):
+    fresh = runpy.run_path(str(ROOT / "scripts" / script))[function]()
+    stale = f"docs/{made} is not what scripts/{script} makes; run it"
+    assert (DOCS / made).read_text(encoding="utf-8") == fresh, stale
+
+
+def test_every_command_and_option_is_in_the_reference():
+    text = (DOCS / "commands.md").read_text()
+    sections = dict(re.findall(r"^## nodegp ([^\n]+)\n(.*?)(?=^## |\Z)", text, re.M | re.S))
+    everything = {
+        name if inner is None else f"{name} {inner}": command
+        for name, group in COMMAND_LINE.commands.items()
+        for inner, command in getattr(group, "commands", {None: group}).items()
+    }
+    assert sections.keys() == everything.keys()
+    for name, command in everything.items():
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.name != "help":
+                assert all(option in sections[name] for option in parameter.opts)
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """Relative links and images of a page: target and anchor, either perhaps empty."""
+    found = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", prose(page))
+    return [(target, anchor) for target, anchor in found if target or anchor]
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", heading.lower()).strip() for heading in headings)
+    return {re.sub(r"[\s]+", "-", heading) for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    for target, anchor in links(page):
+        there = (page.parent / target) if target else page
+        assert there.exists(), f"{name_of(page)} links to {target}"
+        if anchor:
+            assert anchor in anchors(there), f"{name_of(page)} links to {target}#{anchor}"
+
+
+def test_every_page_is_reached_from_the_readme_and_the_first_page():
+    pages = {page.resolve() for page in PAGES if page != README}
+    for start in (README, DOCS / "index.md"):
+        seen, ahead = set(), [start.resolve()]
+        while ahead:
+            page = ahead.pop()
+            if page in seen:
+                continue
+            seen.add(page)
+            around = ((page.parent / target).resolve() for target, _ in links(page) if target)
+            ahead += [other for other in around if other in pages]
+        # The pages of the API reference have a navigation of their own, on the site.
+        unreached = {page for page in pages - seen if page.parent.name != "api"}
+        assert unreached == set()
+
+
+def test_every_page_is_in_the_navigation():
+    nav = re.search(r"^nav:\n((?:[ ].*\n)+)", (ROOT / "mkdocs.yml").read_text(), re.M)[1]
+    listed = re.findall(r": (\S+\.md)$", nav, re.M)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {page.relative_to(DOCS).as_posix() for page in PAGES if page != README}
+
+
+# --- the site -------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not HAS_MKDOCS, reason="the site needs mkdocs: pip install 'nodegp[docs]'")
+def test_the_site_builds_without_warnings_and_asks_nothing_of_other_hosts(tmp_path):
+    site = tmp_path / "site"
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
+    result = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    built = {page.relative_to(site).as_posix() for page in site.rglob("*.html")} - {"404.html"}
+    assert built == {
+        page.relative_to(DOCS).with_suffix(".html").as_posix() for page in PAGES if page != README
+    }
+    loads = r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//|<link[^>]+href="(?:https?:)?//'
+    for page in site.rglob("*.html"):
+        assert not re.search(loads, page.read_text()), f"{page.name} loads from elsewhere"
+    models = (site / "api" / "models.html").read_text()
+    assert "label_confidence" in models  # docstrings are there
+    assert ":class:" not in models  # and read well

@@ -47,6 +47,8 @@ class GraphKernel(gpytorch.kernels.Kernel):
     active_dims : tuple of int, optional
         Which column of the inputs holds the node numbers, where there are others.
 
+    Notes
+    -----
     Inputs are node numbers, shape (n,) or (..., n, 1). Pass them as floats: GPyTorch's ``ZeroMean``
     and ``VariationalStrategy`` take a precision from their inputs. Integers work with the rest.
     Inducing points are nodes too and cannot be learnt: ``learn_inducing_locations=False``.

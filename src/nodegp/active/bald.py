@@ -33,6 +33,8 @@ class BALD(Acquisition):
         over all of them, from there on over a random sample. The largest arrays have
         ``n_outcomes * max(n_samples, pool * classes)`` entries.
 
+    Notes
+    -----
     The model must offer ``predict_information(graph, nodes)`` and, for a batch,
     ``sample_proba(graph, nodes, n_samples, random_state)``, as ``GraphGPClassifier`` does.
     """

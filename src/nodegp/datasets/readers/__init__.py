@@ -42,6 +42,8 @@ def read_graph(
     name : str, optional
         Which data set of a Planetoid folder, if it has several.
 
+    Notes
+    -----
     Only Planetoid files come with splits; elsewhere draw some with
     ``random_split(..., exclude=None)``. Nothing in a file is ever executed or unpickled, but for
     Planetoid's own files after their SHA-256 was checked.
