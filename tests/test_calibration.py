@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegp.calibration import fit_temperature, tempered
+from nodegp import GraphGPClassifier
+from nodegp.calibration import fit_temperature, set_threshold, tempered
+from nodegp.datasets.synthetic import synthetic
+from nodegp.kernels import Linear
 
 
 def simplex(n, c, seed=0, spread=2.0):
@@ -112,3 +115,45 @@ def test_no_labels():
 def test_one_class():
     assert fit_temperature(np.ones((4, 1)), np.zeros(4, dtype=int)) == 1.0
     np.testing.assert_array_equal(tempered(np.ones((4, 1)), 2.0), np.ones((4, 1)))
+
+
+# --- prediction sets ----------------------------------------------------------------------------
+
+
+def test_the_threshold_by_hand():
+    proba = np.column_stack([np.arange(1, 20) / 20, 1 - np.arange(1, 20) / 20])
+    y = np.zeros(19, dtype=int)
+    # 10 % of 20 is 2: the second smallest is the least that is still let in.
+    assert set_threshold(proba, y, 0.9) == pytest.approx(0.1)
+    assert set_threshold(proba, y, 0.96) == 0.0  # nobody may be missed: every class is in
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        set_threshold(proba, y, 1.0)
+
+
+def test_sets_cover_what_they_promise():
+    """On data like the labels; within four binomial standard errors of many draws."""
+    covered, sizes, total = 0, [], 0
+    for seed in range(20):
+        data = synthetic(600, n_classes=3, n_features=20, homophily=0.5, seed=seed)
+        shown = np.random.default_rng(seed).choice(600, 80, replace=False)
+        y = np.full(600, -1)
+        y[shown] = data.y[shown]
+        model = GraphGPClassifier(Linear(), likelihood="softmax").fit(data.graph, y)
+        rest = np.setdiff1d(np.arange(600), shown)
+        found = model.predict_set(data.graph, rest, coverage=0.8)
+        covered += found[np.arange(len(rest)), data.y[rest]].sum()
+        sizes.append(found.sum(axis=1).mean())
+        total += len(rest)
+        assert (model.predict_set(data.graph, rest, 0.95) >= found).all()  # larger, never smaller
+        assert found[np.arange(len(rest)), model.predict_proba(nodes=rest).argmax(1)].all()
+    # The threshold is itself uncertain: 80 labels leave it a standard deviation of 0.045 per seed.
+    assert abs(covered / total - 0.8) < 4 * 0.045 / np.sqrt(20) + 0.01
+    assert np.mean(sizes) < 2.5
+
+
+def test_the_only_label_of_a_class_has_no_say_in_the_temperature():
+    proba = np.array([[0.9, 0.05, 0.05], [0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.5, 0.49, 0.01]])
+    with_lone = fit_temperature(proba, np.array([0, 0, 1, 2]))
+    without = fit_temperature(proba[:2], np.array([0, 0]))
+    assert with_lone == pytest.approx(without, abs=1e-3)
+    assert fit_temperature(proba[1:], np.array([0, 1, 2])) == 1.0

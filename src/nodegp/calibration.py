@@ -1,7 +1,8 @@
-"""A temperature on class probabilities, fitted without a validation set.
+"""Probabilities to be trusted, without a validation set: a temperature, and prediction sets.
 
-Leave-one-out predictions of the labelled nodes come with the posterior at no cost; the
-temperature that makes them score best is then applied to every prediction.
+Leave-one-out predictions of the labelled nodes come with the posterior at no cost. The temperature
+that makes them score best is applied to every prediction, and how unlikely the model finds the true
+classes tells how many classes a set needs to hold.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def fit_temperature(
     weight = np.ones(len(y)) if confidence is None else confidence
     if loo_proba.shape[1] < 2:
         return 1.0
+    # Without its only label a class is unknown: what is then said of it says nothing.
+    weight = weight * (np.bincount(y, minlength=loo_proba.shape[1])[y] > 1)
     rows = np.arange(len(y))
 
     def loss(log_temperature: float) -> float:
@@ -44,3 +47,18 @@ def fit_temperature(
 
     found = minimize_scalar(loss, bounds=_BOUNDS, method="bounded", options={"xatol": 1e-3})
     return float(np.exp(found.x)) if found.fun < loss(0.0) else 1.0
+
+
+def set_threshold(loo_proba: np.ndarray, y: np.ndarray, coverage: float) -> float:
+    """The probability from which on a class belongs to a prediction set.
+
+    Conformal prediction (Sadinle, Lei and Wasserman 2019) with leave-one-out probabilities in the
+    place of a calibration set: if nodes to come were drawn like the labelled ones, and the model
+    did not change by one label more or less, a share ``coverage`` of the sets would hold the truth.
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage is a share between 0 and 1, got {coverage!r}")
+    of_truth = np.sort(loo_proba[np.arange(len(y)), y])
+    # The 1e-9 is for shares such as 1 - 0.9, which fall short of a tenth by rounding.
+    rank = int(np.floor((1.0 - coverage) * (len(y) + 1) + 1e-9))
+    return float(of_truth[rank - 1]) if rank >= 1 else 0.0

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
-from nodegp.calibration import fit_temperature, tempered
+from nodegp.calibration import fit_temperature, set_threshold, tempered
 from nodegp.estimators.base import GraphGP, component
 from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
 from nodegp.filters import Filter
@@ -205,6 +205,18 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         with self._threads(nodes):
             blocks = [self._probabilities(m) for m in self._marginal_blocks(graph, nodes)]
         return tempered(np.concatenate(blocks), self.temperature_)
+
+    def predict_set(self, X: Any = None, nodes: Any = None, coverage: float = 0.9) -> np.ndarray:
+        """The classes that each node may have, as a mask of shape (nodes, classes).
+
+        The likeliest class, and every other that is likely enough: how likely that is follows from
+        the leave-one-out predictions, so that about a share ``coverage`` of the sets hold the true
+        class. With fewer than ``1 / (1 - coverage)`` labels all classes are in.
+        """
+        y = np.searchsorted(self.classes_, self.labels_)
+        threshold = set_threshold(self.loo_proba_, y, coverage)
+        proba = self.predict_proba(X, nodes)
+        return (proba >= threshold) | (proba >= proba.max(axis=1, keepdims=True))
 
     def predict_information(
         self, X: Any = None, nodes: Any = None
