@@ -13,7 +13,21 @@ import reference
 from conftest import concrete, dense, random_graph
 from nodegp.covariance import covariance, variance
 from nodegp.features import LazyRows, Preprocessor, Rows
-from nodegp.filters import Bags, Filter, Identity, NeighbourMean
+from nodegp.filters import (
+    Bags,
+    Chebyshev,
+    Diffusion,
+    Filter,
+    Identity,
+    InverseCosine,
+    MaternFilter,
+    NeighbourMean,
+    PageRank,
+    Propagation,
+    RandomWalk,
+    RegularisedLaplacian,
+    Spectral,
+)
 from nodegp.graph import Graph
 from nodegp.kernels import RBF
 
@@ -21,6 +35,14 @@ from nodegp.kernels import RBF
 FILTERS = {
     NeighbourMean: [NeighbourMean()],
     Identity: [Identity()],
+    PageRank: [PageRank(0.2), PageRank(0.2, on="function", order=4)],
+    Propagation: [Propagation(), Propagation(3, averaged=True)],
+    RegularisedLaplacian: [RegularisedLaplacian(), RegularisedLaplacian(averaged=True)],
+    Diffusion: [Diffusion(), Diffusion(2.0, on="function", averaged=True)],
+    RandomWalk: [RandomWalk(), RandomWalk(3, 2.5, on="function")],
+    InverseCosine: [InverseCosine(self_loops=True)],
+    MaternFilter: [MaternFilter()],
+    Chebyshev: [Chebyshev(), Chebyshev((0.5, 1.0, 1.5), on="function")],
 }
 ALL = [pytest.param(f, id=repr(f)) for instances in FILTERS.values() for f in instances]
 
@@ -49,7 +71,7 @@ def images(bags):
 
 
 def test_no_filter_dodges_the_contract():
-    assert set(concrete(Filter, "weights")) == set(FILTERS)
+    assert set(concrete(Filter, "weights")) - {Spectral} == set(FILTERS)
     assert all(type(f) is cls for cls, instances in FILTERS.items() for f in instances)
 
 

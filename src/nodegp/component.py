@@ -116,6 +116,8 @@ class Component:
         """Plain data (for JSON) from which :func:`from_dict` builds an equal component."""
         data: dict[str, Any] = {"type": type(self).__name__}
         for item in fields(self):
+            if not item.init:
+                continue  # follows from the others
             value = getattr(self, item.name)
             if isinstance(value, Component):
                 value = value.to_dict()

@@ -25,7 +25,20 @@ from nodegp import inference
 from nodegp.estimators.conventions import all_or_nothing
 from nodegp.estimators.explanation import Explanation, explain
 from nodegp.features import LazyRows, Preprocessor
-from nodegp.filters import Bags, Filter, Identity, NeighbourMean
+from nodegp.filters import (
+    Bags,
+    Chebyshev,
+    Diffusion,
+    Filter,
+    Identity,
+    InverseCosine,
+    MaternFilter,
+    NeighbourMean,
+    PageRank,
+    Propagation,
+    RandomWalk,
+    RegularisedLaplacian,
+)
 from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing, Points, choose
 from nodegp.interchange import as_graph, node_labels
@@ -37,7 +50,18 @@ from nodegp.neighbours import joined_graph, table_graph
 from nodegp.posterior import Marginals, Posterior, sample_joint
 from nodegp.seeds import generator
 
-FILTERS = {"mean": NeighbourMean, "identity": Identity}
+FILTERS: dict[str, type[Filter]] = {
+    "mean": NeighbourMean,
+    "identity": Identity,
+    "pagerank": PageRank,
+    "propagation": Propagation,
+    "laplacian": RegularisedLaplacian,
+    "diffusion": Diffusion,
+    "walk": RandomWalk,
+    "cosine": InverseCosine,
+    "matern": MaternFilter,
+    "chebyshev": Chebyshev,
+}
 ENGINES = {"dual": inference.Dual, "adam": inference.Adam}
 # Entries of the largest array that a prediction makes, (nodes touched, inducing variables): 2 GiB.
 _CROSS_BUDGET = 1 << 28
@@ -100,13 +124,14 @@ class GraphGP(BaseEstimator):
         self.filter_ = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
         rows = self._rows(graph)
         bags = self.filter_.bags(graph, rows, labelled)
+        inputs = self.filter_.inputs(graph, rows)
         had_points = warm is not None and isinstance(self.inducing_, Points)
         earlier = self.posterior_.inducing if had_points else None
         self.inducing_ = choose(self.inducing, self.n_inducing, len(labelled))
         problem = inference.Problem(
             kernel=kernel,
             likelihood=likelihood,
-            projector=self.inducing_.prepare(kernel, bags, rows, like, rng, earlier),
+            projector=self.inducing_.prepare(kernel, bags, inputs, like, rng, earlier),
             y=torch.from_numpy(targets).to(like.device),
             confidence=torch.from_numpy(confidence).to(like),
             n_latents=n_latents,

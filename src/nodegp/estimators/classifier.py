@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
@@ -20,7 +19,7 @@ from nodegp.graph import Graph
 from nodegp.inducing import Inducing
 from nodegp.interchange import as_frame, as_graph, prediction_table
 from nodegp.kernels import Kernel, Polynomial
-from nodegp.labels import check_confidence, encode, merged_classes
+from nodegp.labels import check_confidence, encode, merged_classes, require_classes
 from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax, entropy
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
@@ -172,7 +171,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
                     f"likelihood {likelihood!r} is for regression: use GraphGPRegressor"
                 )
             kernel = self.kernel or _default_kernel(likelihood)
-        check_classification_targets(labels)
+        require_classes(labels)
         self.classes_, targets = encode(labels, classes)
         self.labels_ = self.classes_[targets]
         n_classes = len(self.classes_)

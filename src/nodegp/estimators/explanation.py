@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nodegp.covariance import covariance
 from nodegp.features import LazyRows
-from nodegp.filters import Bags
+from nodegp.filters import Bags, FilteredRows
 from nodegp.posterior import Posterior
 
 
@@ -49,7 +49,8 @@ def explain(
     ``here`` is the node's bag, ``labels`` are the labelled nodes' (None if they are the inducing
     variables themselves).
     """
-    assert isinstance(here.rows, LazyRows)
+    # Where the features were filtered, h is f there: the node's own share is the whole.
+    assert isinstance(here.rows, LazyRows | FilteredRows)
     assert here.rows.index is not None
     with torch.no_grad():
         w = _projected(posterior, here)[:, 0]  # (M,)

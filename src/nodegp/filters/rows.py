@@ -1,0 +1,200 @@
+"""Filtered features F X: rows for a kernel k(F x, F x'), made when they are asked for.
+
+There are two ways to some rows of F X: propagate one indicator column per row wanted and
+multiply with X, or propagate the columns of X themselves. The cheaper is taken: the first for a
+few labelled nodes, the second for a whole graph, whose rows are then kept for the next question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from nodegp.features import LazyRows, Preprocessor, Rows
+from nodegp.filters.propagation import Terms, blocks, filter_rows, weighted_sum
+from nodegp.graph import Graph
+
+LARGEST = 1 << 28  # entries of the largest array that filtering makes: 2 GiB
+_KEPT = 1 << 26  # entries of filtered features that a graph keeps beside the latest: 512 MiB
+
+
+@dataclass(frozen=True, eq=False)
+class FilteredRows:
+    """Rows of F X at some nodes, with F = sum_j c_j B_j and X the preprocessed features.
+
+    They are dense. Only a graph without features has X = I, and rows of F for rows: those are
+    sparse and never kept, since all of them would be N x N. Each pass over them costs ``order``
+    sparse products for every few dozen nodes.
+    """
+
+    graph: Graph
+    features: LazyRows  # all nodes'
+    terms: Terms
+    coefficients: tuple[float, ...]
+    index: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.features.preprocessor.kind == "one-hot"
+
+    @property
+    def width(self) -> int:
+        return self.features.raw.shape[1]
+
+    def take(self, index: np.ndarray) -> Rows:
+        if self.is_sparse:
+            nodes = self.index[index]
+            return Rows(filter_rows(self.terms, self.coefficients, self.graph, nodes))
+        values, place = self._values
+        return Rows(torch.from_numpy(values[index if place is None else place[index]]))
+
+    @cached_property
+    def _values(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """An array of filtered rows, and which of them are ours (None: all, in order)."""
+        cache = _Cache.of(self)
+        whole = cache.get()
+        if whole is None:
+            few = _indicators_are_cheaper(self.terms, 1, self.graph, self.features, len(self))
+            if few or self.graph.n_nodes * self.width > LARGEST:
+                rows = evaluate(
+                    self.terms, self.coefficients, self.graph, self.features, self.index
+                )
+                return rows[0], None
+            whole = _propagate_columns(
+                self.terms, self.coefficients, self.graph, self.features, None
+            )[0]
+            cache.put(whole)
+        return whole, self.index
+
+
+def evaluate(
+    terms: Terms,
+    coefficients: tuple[float, ...] | None,
+    graph: Graph,
+    features: LazyRows,
+    nodes: np.ndarray,
+) -> np.ndarray:
+    """Rows of F X at the nodes, (1, n, D); without coefficients those of every B_j X, (J, n, D)."""
+    n_results = len(terms) if coefficients is None else 1
+    size = n_results * len(nodes) * features.raw.shape[1]
+    if size > LARGEST:
+        raise ValueError(
+            f"the filtered features of {len(nodes)} nodes would take {size * 8 / 2**30:.0f} GiB "
+            f"({features.raw.shape[1]} columns, dense). Ask about fewer nodes at a time, or bring "
+            "the features to fewer columns first, for instance with TruncatedSVD of scikit-learn."
+        )
+    few = _indicators_are_cheaper(terms, n_results, graph, features, len(nodes))
+    route = _propagate_indicators if few else _propagate_columns
+    return route(terms, coefficients, graph, features, nodes)
+
+
+def _indicators_are_cheaper(
+    terms: Terms, n_results: int, graph: Graph, features: LazyRows, n_rows: int
+) -> bool:
+    n_nodes, width = features.raw.shape
+    # Operations per column: the product, and four passes over the column beside it.
+    column = len(terms) * (graph.adjacency.nnz + 4 * n_nodes)
+    # A dense product is about eight times as fast per entry as a sparse one.
+    mixing = features.raw.nnz if features.is_sparse else n_nodes * width // 8
+    return n_rows * (column + n_results * mixing) < width * column
+
+
+def _propagate_indicators(
+    terms: Terms,
+    coefficients: tuple[float, ...] | None,
+    graph: Graph,
+    features: LazyRows,
+    nodes: np.ndarray,
+) -> np.ndarray:
+    """(F[nodes]) X, with rows of F from one indicator column each."""
+    rows = features.take(np.arange(graph.n_nodes))
+    values = rows.values if rows.is_sparse else rows.values.numpy()
+    result = np.empty((len(terms) if coefficients is None else 1, len(nodes), values.shape[1]))
+    for some in blocks(len(nodes), graph.n_nodes):
+        found = terms.of_rows(graph, nodes[some])
+        for which, columns in enumerate(_results(coefficients, found)):
+            result[which, some] = (values.T @ columns).T
+            if rows.centre is not None:
+                result[which, some] -= np.outer(columns.sum(axis=0), rows.centre)
+    return result
+
+
+def _propagate_columns(
+    terms: Terms,
+    coefficients: tuple[float, ...] | None,
+    graph: Graph,
+    features: LazyRows,
+    nodes: np.ndarray | None,
+) -> np.ndarray:
+    """(F X)[nodes], all of them for None, from the columns of X."""
+    rows = features.take(np.arange(graph.n_nodes))
+    values = rows.values.tocsc() if rows.is_sparse else rows.values.numpy()
+    n_columns = values.shape[1]
+    n_rows = graph.n_nodes if nodes is None else len(nodes)
+    if coefficients is not None and nodes is None and not rows.is_sparse:
+        result = values[None]  # in place: the array is ours, and may be as large as all else
+    else:
+        result = np.empty((len(terms) if coefficients is None else 1, n_rows, n_columns))
+    for some in blocks(n_columns, graph.n_nodes):
+        part = values[:, some]
+        part = part.toarray(order="C") if sp.issparse(part) else part.copy()
+        if rows.centre is not None:
+            part -= rows.centre[some]
+        for which, columns in enumerate(_results(coefficients, terms.of_columns(graph, part))):
+            result[which, :, some] = columns if nodes is None else columns[nodes]
+    return result
+
+
+def _results(
+    coefficients: tuple[float, ...] | None, terms: Iterable[np.ndarray]
+) -> Iterable[np.ndarray]:
+    return terms if coefficients is None else [weighted_sum(coefficients, terms)]
+
+
+class _Cache:
+    """The filtered features of all nodes, kept for as long as their graph lives.
+
+    A model asks for them at every prediction, and a comparison of models on one graph for the
+    same again.
+    """
+
+    _kept: ClassVar[WeakKeyDictionary[Graph, dict[Any, tuple[Any, np.ndarray]]]] = (
+        WeakKeyDictionary()
+    )
+    _lock: ClassVar = Lock()
+
+    def __init__(self, graph: Graph, raw: Any, key: Any):
+        self._graph, self._raw, self._key = graph, raw, key
+
+    @classmethod
+    def of(cls, rows: FilteredRows) -> _Cache:
+        key = (rows.terms, rows.coefficients, _fingerprint(rows.features.preprocessor))
+        return cls(rows.graph, rows.features.raw, key)
+
+    def get(self) -> np.ndarray | None:
+        raw, values = self._kept.get(self._graph, {}).get(self._key, (None, None))
+        return values if raw is self._raw else None
+
+    def put(self, values: np.ndarray) -> None:
+        with self._lock:
+            kept = self._kept.setdefault(self._graph, {})
+            kept.pop(self._key, None)
+            while sum(array.size for _, array in kept.values()) > _KEPT:
+                del kept[next(iter(kept))]  # the oldest
+            kept[self._key] = (self._raw, values)
+
+
+def _fingerprint(preprocessor: Preprocessor) -> tuple[Any, ...]:
+    arrays = (preprocessor.scale, preprocessor.centre)
+    return preprocessor.unit_rows, *(None if a is None else a.tobytes() for a in arrays)

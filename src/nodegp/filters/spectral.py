@@ -1,0 +1,138 @@
+"""Spectral filters F = g(L): the response g says what becomes of each frequency of the graph.
+
+L is the normalised Laplacian, with eigenvalues in [0, 2]: small ones belong to what varies little
+along edges. g is expanded in Chebyshev polynomials, so that F X costs a few sparse products.
+The responses themselves are in :mod:`nodegp.filters.responses`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from numbers import Integral
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from nodegp.component import Component
+from nodegp.features import LazyRows, RowSource
+from nodegp.filters.bags import Bags
+from nodegp.filters.base import Filter
+from nodegp.filters.propagation import Terms, filter_rows
+from nodegp.filters.rows import FilteredRows, evaluate
+from nodegp.graph import Graph
+
+WAYS = ("features", "function")
+_SAMPLE = 1 << 25  # entries of F that a sample of its rows may have: 400 MiB
+
+
+@dataclass(frozen=True)
+class Spectral(Filter):
+    """F = g(L) for a response g, by a Chebyshev expansion.
+
+    Parameters
+    ----------
+    order : int
+        Degree of the expansion, which is its range in hops and the number of sparse products.
+    on : "features" or "function"
+        What is filtered. "features" is the kernel k(F x, F x'): filtered rows are made once, and
+        everything after that costs what an ordinary Gaussian process does, whatever the range.
+        "function" is h = F f, the paper's way: averages of f over all the nodes in range. It
+        tells a neighbourhood of opposites from one of equals in the middle, but pairs of nodes in
+        range are its cost, so it is for short ranges and small graphs. With a linear kernel
+        both are the same.
+    self_loops : bool
+        Take the Laplacian of A + I instead of A, as graph convolutions do.
+    averaged : bool
+        Eq. 15 of the paper with g(L) in the place of I - L: F = (I + D)^-1 (D + g(L)). A node's
+        own features count the more, the more neighbours it has. The paper's L there is the
+        unnormalised Laplacian D - A, with eigenvalues up to twice the largest degree; the
+        responses here are made for the normalised one (Smola & Kondor 2003).
+
+    Notes
+    -----
+    A node without edges has eigenvalue zero: its features stay as they are.
+    """
+
+    order: int = field(default=10, kw_only=True)
+    on: str = field(default="features", kw_only=True)
+    self_loops: bool = field(default=False, kw_only=True)
+    averaged: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "order", 0)
+        if self.on not in WAYS:
+            raise ValueError(f"{type(self).__name__}: on must be one of {WAYS}, got {self.on!r}")
+
+    @abstractmethod
+    def response(self, eigenvalue: Tensor) -> Tensor:
+        """g at eigenvalues in [0, 2], differentiable in the hyper-parameters."""
+
+    def coefficients(self) -> Tensor:
+        """The weights c of ``F X = sum_j c_j basis_j``, float64, differentiable in the
+        hyper-parameters: those of the Chebyshev polynomials T_0 .. T_order, and before them a
+        one for a node's own features if ``averaged``."""
+        # More nodes than the order asks for: what is cut off then hardly disturbs the rest.
+        chebyshev = expand(self.response(_chebyshev_nodes(4 * self.order + 32)), self.order)
+        if not self.averaged:
+            return chebyshev
+        return torch.cat([torch.ones(1, dtype=torch.float64), chebyshev])
+
+    def basis(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Tensor:
+        """The rows at these nodes that :meth:`coefficients` weight, shape (terms, n, D).
+
+        They hold no hyper-parameter, so learning those needs no graph: only sums of these.
+        """
+        return torch.from_numpy(evaluate(self._terms, None, graph, features, nodes))
+
+    def weights(self, graph: Graph, nodes: np.ndarray) -> sp.csr_array:
+        return filter_rows(self._terms, self._numbers(), graph, nodes)
+
+    def bags(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Bags:
+        if self.on == "function":
+            return super().bags(graph, features, nodes)
+        return Bags(None, FilteredRows(graph, features, self._terms, self._numbers(), nodes))
+
+    def inputs(self, graph: Graph, features: LazyRows) -> RowSource:
+        if self.on == "function":
+            return features
+        nodes = np.arange(graph.n_nodes)
+        if features.preprocessor.kind == "one-hot":  # rows as wide as there are nodes
+            n_rows = min(graph.n_nodes, max(_SAMPLE // graph.n_nodes, 1))
+            nodes = np.linspace(0, graph.n_nodes - 1, n_rows).astype(np.intp)
+        return FilteredRows(graph, features, self._terms, self._numbers(), nodes)
+
+    @property
+    def _terms(self) -> Terms:
+        return Terms(self.order, self.self_loops, self.averaged)
+
+    def _numbers(self) -> tuple[float, ...]:
+        return tuple(self.coefficients().detach().tolist())
+
+
+def _chebyshev_nodes(n: int) -> Tensor:
+    """The zeros of T_n on [0, 2], falling."""
+    return 1.0 + torch.cos((torch.arange(n, dtype=torch.float64) + 0.5) * (math.pi / n))
+
+
+def expand(values: Tensor, order: int) -> Tensor:
+    """Chebyshev coefficients up to ``order`` of a function known at its Chebyshev nodes."""
+    n = len(values)
+    angle = (torch.arange(n, dtype=torch.float64) + 0.5) * (math.pi / n)
+    degree = torch.arange(order + 1, dtype=torch.float64)
+    sums = torch.cos(torch.outer(degree, angle)) @ values
+    return sums * torch.where(degree == 0, 1.0, 2.0).double() / n
+
+
+def check_whole(component: Component, name: str, least: int) -> None:
+    value = getattr(component, name)
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(
+            f"{type(component).__name__}: {name} must be a whole number of at least {least}, "
+            f"got {value!r}"
+        )
+    object.__setattr__(component, name, int(value))
