@@ -30,6 +30,7 @@ from nodegp.features import (
 )
 from nodegp.filters import Bags
 from nodegp.kernels import Kernel, Tile
+from nodegp.learnable import FilteredKernel, resolved
 from nodegp.linalg import sparse_matmul
 
 TILE = 1 << 20  # entries of one Gram tile, and of the rows behind it: 8 MiB
@@ -41,6 +42,7 @@ Elementwise = Callable[[Tile], list[Tensor]]
 
 def covariance(kernel: Kernel, a: Bags, b: Bags) -> Tensor:
     """Cov(a, b), shape (len(a), len(b)): Eq. 12 between nodes, Eq. 16 with inducing points."""
+    kernel, a, b = resolved(kernel, a, b)
     coefficients = kernel.coefficients()
     if coefficients is None or len(coefficients) > 2:
         return _filtered(lambda tile: [kernel(tile)], a, b)[0]
@@ -53,6 +55,7 @@ def covariance(kernel: Kernel, a: Bags, b: Bags) -> Tensor:
 
 def variance(kernel: Kernel, a: Bags) -> Tensor:
     """Var of each bag, shape (len(a),): the diagonal of Eq. 12 without the rest."""
+    kernel, a = resolved(kernel, a)
     coefficients = kernel.coefficients()
     if coefficients is not None and len(coefficients) <= 2:
         return _combine(coefficients, _low_powers_within(a))
@@ -72,6 +75,8 @@ class CovarianceCache:
         self._a, self._b = a.in_memory(), b.in_memory()
         self._powers: list[Tensor] | None = None
         self._tile: Tile | None = None
+        if isinstance(kernel, FilteredKernel):
+            return  # rows that change with the hyper-parameters leave nothing to keep
         coefficients = kernel.coefficients()
         if coefficients is not None:
             self._powers = [_power_zero(self._a, self._b), _power_one(self._a, self._b)]
@@ -98,6 +103,8 @@ class VarianceCache:
         self._a = a.in_memory()
         self._powers: list[Tensor] | None = None
         self._tiles: list[_BagTile] | None = None
+        if isinstance(kernel, FilteredKernel):
+            return
         coefficients = kernel.coefficients()
         if coefficients is not None:
             self._powers = _low_powers_within(self._a)
@@ -112,6 +119,8 @@ class VarianceCache:
                 self._tiles = [build() for build in _bag_tiles(self._a)]
 
     def __call__(self, kernel: Kernel) -> Tensor:
+        if isinstance(kernel, FilteredKernel):
+            return variance(kernel, self._a)
         if self._powers is not None:
             return _combine(kernel.coefficients(), self._powers)
         tiles = _bag_tiles(self._a)

@@ -44,6 +44,7 @@ from nodegp.inducing import Inducing, Points, choose
 from nodegp.interchange import as_graph, node_labels
 from nodegp.kernels import Kernel
 from nodegp.labels import as_labels, check_confidence, is_labelled
+from nodegp.learnable import BasisBags, FilteredKernel, is_learnable, resolved
 from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
 from nodegp.neighbours import joined_graph, table_graph
@@ -121,17 +122,24 @@ class GraphGP(BaseEstimator):
         like = torch.zeros((), dtype=torch_dtype(self.dtype), device=_device(self.device))
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")
-        self.filter_ = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
+        if warm is None:
+            self.filter_ = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
         rows = self._rows(graph)
-        bags = self.filter_.bags(graph, rows, labelled)
+        bags: Any
+        prior: Any
+        if is_learnable(self.filter_):
+            bags = BasisBags(self.filter_.basis(graph, rows, labelled))
+            prior = FilteredKernel(kernel, self.filter_)
+        else:
+            bags, prior = self.filter_.bags(graph, rows, labelled), kernel
         inputs = self.filter_.inputs(graph, rows)
         had_points = warm is not None and isinstance(self.inducing_, Points)
         earlier = self.posterior_.inducing if had_points else None
         self.inducing_ = choose(self.inducing, self.n_inducing, len(labelled))
         problem = inference.Problem(
-            kernel=kernel,
+            kernel=prior,
             likelihood=likelihood,
-            projector=self.inducing_.prepare(kernel, bags, inputs, like, rng, earlier),
+            projector=self.inducing_.prepare(prior, bags, inputs, like, rng, earlier),
             y=torch.from_numpy(targets).to(like.device),
             confidence=torch.from_numpy(confidence).to(like),
             n_latents=n_latents,
@@ -140,7 +148,12 @@ class GraphGP(BaseEstimator):
         )
         fit = self._engine().fit(problem, self._report)
         self.posterior_ = fit.posterior
-        self.kernel_ = fit.posterior.kernel
+        prior = fit.posterior.kernel
+        if isinstance(prior, FilteredKernel):
+            self.filter_ = prior.filter
+            plain, inducing = resolved(prior, fit.posterior.inducing)
+            self.posterior_ = replace(fit.posterior, kernel=plain, inducing=inducing)
+        self.kernel_ = self.posterior_.kernel
         self.likelihood_ = fit.likelihood
         self.elbo_ = fit.elbo
         self.elbo_trace_ = fit.elbo_trace
