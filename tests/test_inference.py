@@ -538,3 +538,40 @@ def test_leave_one_out_is_close_to_refits(name, engine, inducing):
     error, effect = (divided - refits).abs(), (kept - refits).abs()
     assert error.max() < (0.15 if name == "robustmax" else 0.05)
     assert error.mean() < 0.25 * effect.mean()
+
+
+# --- a prior on hyper-parameters ----------------------------------------------------------------
+
+
+def test_a_prior_holds_hyperparameters_that_nothing_else_does():
+    """Two labels say nothing of the scale: a wide prior lets it go, a narrow one does not."""
+    graph = random_graph(12)
+    y = np.full(12, -1)
+    y[[0, 1]] = 0, 1
+    learnt = {}
+    for prior in (None, 1.0, 0.1):
+        model = GraphGPClassifier(RBF(4.0, 1.0), likelihood="softmax", engine=Dual(prior=prior))
+        model.fit(graph, y)
+        logs = np.log([float(v) for v in model.kernel_.parameters().values()])
+        learnt[prior] = np.abs(logs - np.log([4.0, 1.0])).max()
+    assert learnt[0.1] < learnt[1.0] < learnt[None]
+    assert learnt[0.1] < 0.1
+
+
+def test_the_prior_is_a_normal_one():
+    """At the end its pull and the bound's are equal: gradient = (log theta - log start) / sd^2."""
+    graph, sd = random_graph(30), 0.5
+    y = hide(smooth_classes(graph), np.arange(0, 30, 2))
+    fitted = GraphGPClassifier(RBF(1.0, 3.0, fixed=("variance",)), likelihood="softmax",
+                               engine=Dual(prior=sd, tol=1e-6)).fit(graph, y)  # fmt: skip
+    at = float(fitted.kernel_.lengthscale)
+
+    def elbo(lengthscale):
+        kernel = RBF(1.0, lengthscale).learn()
+        return GraphGPClassifier(kernel, likelihood="softmax", tol=1e-6).fit(graph, y).elbo_
+
+    slope = (elbo(at * 1.01) - elbo(at / 1.01)) / (2 * np.log(1.01))
+    assert slope == pytest.approx((np.log(at) - np.log(3.0)) / sd**2, abs=0.05)
+    assert fitted.elbo_ == pytest.approx(elbo(at), abs=1e-4)  # the prior is not counted
+    with pytest.raises(ValueError, match="prior must be positive"):
+        Dual(prior=0.0)

@@ -100,6 +100,7 @@ class GraphGP(BaseEstimator):
     label_confidence_: np.ndarray
     label_weights_: np.ndarray
     curvature_: np.ndarray | None
+    start_: dict[str, float]
 
     # --- fitting ----------------------------------------------------------------------------
 
@@ -145,7 +146,10 @@ class GraphGP(BaseEstimator):
             n_latents=n_latents,
             rng=rng,
             warm=warm,
+            centre=None if warm is None else self.start_,
         )
+        if warm is None:
+            self.start_ = problem.free_parameters()
         fit = self._engine().fit(problem, self._report)
         self.posterior_ = fit.posterior
         prior = fit.posterior.kernel

@@ -38,6 +38,9 @@ class Problem:
     n_latents: int
     rng: np.random.Generator
     warm: Warm | None = None  # to start from; an engine may leave it
+    centre: Mapping[str, float] | None = (
+        None  # of a prior on free parameters; else their own values
+    )
 
     def free_parameters(self) -> dict[str, float]:
         """Hyper-parameters to learn, of kernel and likelihood."""

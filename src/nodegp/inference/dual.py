@@ -45,12 +45,17 @@ class Dual(Engine):
     each. ``tol`` is the sites' relative residual there; the ELBO's
     error is of its square. Free inducing points are moved
     for at most ``point_iter`` iterations after the hyper-parameters have settled.
+
+    ``prior`` is for few labels, whose bound says little of the hyper-parameters and may send them
+    anywhere: their logs are given normal priors, with this standard deviation, around the values
+    that the model was set up with. The ELBO that is reported does not count it.
     """
 
     max_iter: int = 100
     tol: float = 1e-3
     max_steps: int = 200
     point_iter: int = 20
+    prior: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +63,8 @@ class Dual(Engine):
             raise ValueError(f"Dual: max_iter must be at least 1, got {self.max_iter}")
         if not self.tol > 0:
             raise ValueError(f"Dual: tol must be positive, got {self.tol}")
+        if self.prior is not None and not self.prior > 0:
+            raise ValueError(f"Dual: prior must be positive or None, got {self.prior}")
 
     def fit(self, problem: Problem, report: Report) -> Fit:
         search = _Search(self, problem, report)
@@ -79,7 +86,11 @@ class _Search:
         self.labels = Labels(problem.y, problem.confidence)
         self.names = list(problem.free_parameters())
         self.theta = np.log([*problem.free_parameters().values()])
+        centre = problem.centre or problem.free_parameters()
+        self.centre = np.log([centre[name] for name in self.names])
+        self.precision = 0.0 if engine.prior is None else engine.prior**-2
         self.points: Tensor | None = None
+        self.value = -math.inf  # of the best: its ELBO, and the prior of its hyper-parameters
         self.trace: list[float] = []
         self.best: tuple[Solution, Projection] | None = None
         self.rough = False  # whether the best is the first, and its sites only roughly solved
@@ -149,8 +160,14 @@ class _Search:
                 for g, x in zip(found, inputs, strict=True)
             ]
         )
-        self._keep(solution, projection, theta, points)
-        return state.elbo, gradient
+        value = state.elbo - self._penalty(theta)
+        gradient[: len(theta)] -= self.precision * (theta - self.centre)
+        self._keep(value, solution, projection, theta, points)
+        return value, gradient
+
+    def _penalty(self, theta: np.ndarray) -> float:
+        """Minus the log of the hyper-parameters' prior, up to a constant."""
+        return 0.5 * self.precision * float(((theta - self.centre) ** 2).sum())
 
     def finish(self, n_iter: int, settled: bool, advice: str) -> Fit:
         """The posterior at the best hyper-parameters seen."""
@@ -158,7 +175,8 @@ class _Search:
             kernel, likelihood = self._components(torch.from_numpy(self.theta))
             projection = self.problem.projector(kernel, self.points)
             solution, projection = self._solve(projection, likelihood)
-            self._keep(solution, projection, self.theta, self.points)
+            value = solution.state.elbo - self._penalty(self.theta)
+            self._keep(value, solution, projection, self.theta, self.points)
         assert self.best is not None
         solution, projection = self.best
         state = solution.state
@@ -232,6 +250,7 @@ class _Search:
 
     def _keep(
         self,
+        value: float,
         solution: Solution,
         projection: Projection,
         theta: np.ndarray,
@@ -239,8 +258,9 @@ class _Search:
     ) -> None:
         """Remember the best seen: the search may end at, or return from, a worse place."""
         elbo = solution.state.elbo
-        if self.best is not None and elbo < self.best[0].state.elbo:
+        if self.best is not None and value < self.value:
             return
+        self.value = value
         self.trace += solution.trace if self.best is None else [elbo]
         self.best = solution, projection.detached()
         self.rough, self.tol = self.tol > self.engine.tol, self.engine.tol
