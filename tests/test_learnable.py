@@ -66,7 +66,7 @@ def test_gradients_against_finite_differences(filter, kernel):
     """Of the covariance of some nodes, in every hyper-parameter of filter and kernel."""
     from nodegp.covariance import covariance, variance
     from nodegp.features import Preprocessor
-    from nodegp.learnable import BasisBags, FilteredKernel
+    from nodegp.prior import BasisBags, FilteredKernel
 
     rows = Preprocessor.fit(GRAPH.features, "raw").rows_of(GRAPH.features, GRAPH.n_nodes)
     bags = BasisBags(filter.basis(GRAPH, rows, np.arange(9)))

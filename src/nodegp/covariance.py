@@ -28,10 +28,10 @@ from nodegp.features import (
     inner_products_stacked,
     ragged_pairs,
 )
-from nodegp.filters import Bags
-from nodegp.kernels import Kernel, Tile
-from nodegp.learnable import FilteredKernel, resolved
+from nodegp.filters import Bags, SeveralBags
+from nodegp.kernels import Tile
 from nodegp.linalg import sparse_matmul
+from nodegp.prior import FilteredKernel, SummedKernel, resolved
 
 TILE = 1 << 20  # entries of one Gram tile, and of the rows behind it: 8 MiB
 KEPT = 1 << 22  # entries of a tile that may be kept for its gradient: 32 MiB
@@ -40,8 +40,11 @@ CACHE = 1 << 24  # entries that a fit keeps between hyper-parameter steps: 128 M
 Elementwise = Callable[[Tile], list[Tensor]]
 
 
-def covariance(kernel: Kernel, a: Bags, b: Bags) -> Tensor:
+def covariance(kernel: Any, a: Any, b: Any) -> Tensor:
     """Cov(a, b), shape (len(a), len(b)): Eq. 12 between nodes, Eq. 16 with inducing points."""
+    if isinstance(kernel, SummedKernel):
+        parts = zip(kernel.kernels, a.parts, b.parts, strict=True)
+        return torch.stack([covariance(*part) for part in parts]).sum(0)
     kernel, a, b = resolved(kernel, a, b)
     coefficients = kernel.coefficients()
     if coefficients is None or len(coefficients) > 2:
@@ -53,13 +56,20 @@ def covariance(kernel: Kernel, a: Bags, b: Bags) -> Tensor:
     return product
 
 
-def variance(kernel: Kernel, a: Bags) -> Tensor:
+def variance(kernel: Any, a: Any) -> Tensor:
     """Var of each bag, shape (len(a),): the diagonal of Eq. 12 without the rest."""
+    if isinstance(kernel, SummedKernel):
+        return torch.stack(variances(kernel, a)).sum(0)
     kernel, a = resolved(kernel, a)
     coefficients = kernel.coefficients()
     if coefficients is not None and len(coefficients) <= 2:
         return _combine(coefficients, _low_powers_within(a))
     return _within(lambda tile: [kernel(tile)], _bag_tiles(a), len(a))[0]
+
+
+def variances(kernel: Any, a: Any) -> list[Tensor]:
+    """What each of several functions adds to the variances."""
+    return [variance(k, part) for k, part in zip(kernel.kernels, a.parts, strict=True)]
 
 
 class CovarianceCache:
@@ -71,10 +81,15 @@ class CovarianceCache:
     """
 
     @torch.no_grad()
-    def __init__(self, kernel: Kernel, a: Bags, b: Bags):
+    def __init__(self, kernel: Any, a: Any, b: Any):
         self._a, self._b = a.in_memory(), b.in_memory()
         self._powers: list[Tensor] | None = None
         self._tile: Tile | None = None
+        self._parts: list[CovarianceCache] | None = None
+        if isinstance(kernel, SummedKernel):
+            parts = zip(kernel.kernels, self._a.parts, self._b.parts, strict=True)
+            self._parts = [CovarianceCache(*part) for part in parts]
+            return
         if isinstance(kernel, FilteredKernel):
             return  # rows that change with the hyper-parameters leave nothing to keep
         coefficients = kernel.coefficients()
@@ -86,7 +101,10 @@ class CovarianceCache:
         elif len(a.rows) * len(b.rows) <= CACHE:
             self._tile = _tile(_rows(self._b), _rows(self._a))
 
-    def __call__(self, kernel: Kernel) -> Tensor:
+    def __call__(self, kernel: Any) -> Tensor:
+        if self._parts is not None:
+            pairs = zip(self._parts, kernel.kernels, strict=True)
+            return torch.stack([cache(own) for cache, own in pairs]).sum(0)
         if self._powers is not None:
             return _combine(kernel.coefficients(), self._powers)
         if self._tile is not None:
@@ -99,11 +117,11 @@ class VarianceCache:
     """Var of each of some fixed bags, for many hyper-parameters; see CovarianceCache."""
 
     @torch.no_grad()
-    def __init__(self, kernel: Kernel, a: Bags):
+    def __init__(self, kernel: Any, a: Any):
         self._a = a.in_memory()
         self._powers: list[Tensor] | None = None
         self._tiles: list[_BagTile] | None = None
-        if isinstance(kernel, FilteredKernel):
+        if isinstance(kernel, FilteredKernel | SummedKernel):
             return
         coefficients = kernel.coefficients()
         if coefficients is not None:
@@ -118,8 +136,8 @@ class VarianceCache:
             if (sizes**2).sum() <= CACHE:
                 self._tiles = [build() for build in _bag_tiles(self._a)]
 
-    def __call__(self, kernel: Kernel) -> Tensor:
-        if isinstance(kernel, FilteredKernel):
+    def __call__(self, kernel: Any) -> Tensor:
+        if isinstance(kernel, FilteredKernel | SummedKernel):
             return variance(kernel, self._a)
         if self._powers is not None:
             return _combine(kernel.coefficients(), self._powers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ class Graph:
     Parameters
     ----------
     adjacency : scipy sparse matrix or array, or square 2-d numpy array
+        Or several of them by name, for several kinds of edges: ``relations`` holds them, and
+        ``adjacency`` is then the edges of any kind.
         Entry (i, j) is the weight of the edge between i and j; zero means no edge.
         One rule for what the model cannot use: **the weight of the edge {i, j} is the
         largest entry given for it**, in either direction and over duplicates; self-loops
@@ -40,6 +43,9 @@ class Graph:
     def __init__(
         self, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
     ):
+        self.relations: dict[str, sp.csr_array] | None = None
+        if isinstance(adjacency, Mapping) and not sp.issparse(adjacency):
+            self.relations, adjacency = _relations(adjacency)
         self.adjacency: sp.csr_array = _undirected(adjacency)
         self.features = None if features is None else _checked_features(features, self.n_nodes)
         self.ids = None if ids is None else _checked_ids(ids, self.n_nodes)
@@ -72,11 +78,27 @@ class Graph:
             raise ValueError(f"{len(missing)} ids are not in the graph, first: {missing[:5]}")
         return np.array([where[name] for name in ids], dtype=np.intp)
 
+    def relation(self, name: str) -> Graph:
+        """The same nodes with the edges of one kind."""
+        if self.relations is None or name not in self.relations:
+            known = list(self.relations or ())
+            raise ValueError(f"this graph has no edges of kind {name!r}; its kinds are {known}")
+        if name not in self._views:
+            self._views[name] = Graph(self.relations[name], self.features, self.ids)
+        return self._views[name]
+
+    @cached_property
+    def _views(self) -> dict[str, Graph]:
+        return {}  # the same object each time, so that what is kept for a graph is found again
+
     def subgraph(self, nodes: Any) -> Graph:
         """The graph of these nodes (numbers or mask) and the edges between them, in this order."""
         nodes = check_nodes(nodes, self.n_nodes)
+        edges: Any = self.adjacency[nodes][:, nodes]
+        if self.relations is not None:
+            edges = {name: matrix[nodes][:, nodes] for name, matrix in self.relations.items()}
         return Graph(
-            self.adjacency[nodes][:, nodes],
+            edges,
             None if self.features is None else self.features[nodes],
             None if self.ids is None else self.ids[nodes],
         )
@@ -230,6 +252,21 @@ def check_nodes(nodes: Any, n_nodes: int) -> np.ndarray:
             f"node numbers must lie in 0..{n_nodes - 1}, got {nodes.min()}..{nodes.max()}"
         )
     return nodes.astype(np.intp)
+
+
+def _relations(kinds: Mapping[str, Any]) -> tuple[dict[str, sp.csr_array], sp.coo_array]:
+    """Each kind of edges, checked, and all of them together."""
+    if not kinds:
+        raise ValueError("adjacency has no kind of edges at all; give at least one")
+    relations = {str(name): _undirected(matrix) for name, matrix in kinds.items()}
+    shapes = {name: matrix.shape for name, matrix in relations.items()}
+    if len(set(shapes.values())) > 1:
+        raise ValueError(f"all kinds of edges must join the same nodes, got shapes {shapes}")
+    parts = [matrix.tocoo() for matrix in relations.values()]
+    data, row, col = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "row", "col")
+    )
+    return relations, sp.coo_array((data, (row, col)), shape=parts[0].shape)
 
 
 def _undirected(adjacency: Any) -> sp.csr_array:

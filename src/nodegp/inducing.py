@@ -24,7 +24,7 @@ from torch import Tensor
 from nodegp.component import Component
 from nodegp.covariance import CovarianceCache, VarianceCache, covariance, variance
 from nodegp.features import RowSource
-from nodegp.filters import Bags
+from nodegp.filters import Bags, SeveralBags
 from nodegp.kernels import Kernel
 from nodegp.linalg import check_finite, cholesky
 
@@ -165,6 +165,11 @@ class Points(Inducing):
             raise ValueError(f"Points: n_points must be a whole number >= 1, got {self.n_points}")
 
     def prepare(self, kernel, labelled, features, like, rng, earlier=None):
+        if isinstance(labelled, SeveralBags):
+            raise ValueError(
+                "inducing points are points of one function, and this filter sums several; use "
+                "inducing='labelled'"
+            )
         if earlier is not None:
             start = earlier.rows.values.double()
         else:

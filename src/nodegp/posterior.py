@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from nodegp.covariance import covariance, variance
-from nodegp.filters import Bags
+from nodegp.filters import Bags, SeveralBags
 from nodegp.kernels import Kernel
 from nodegp.linalg import sparse_matmul
 
@@ -63,17 +63,16 @@ class Posterior:
         """q(h) at each bag."""
         # With every row of the bags first, then mixed block by block: the rows' covariances are
         # the one large array here, and a second of that size would double the memory.
-        by_row = covariance(self.kernel, Bags(None, bags.rows), self.inducing)  # (T, M)
+        weights = None if isinstance(bags, SeveralBags) else bags.weights
+        rows = bags if weights is None else Bags(None, bags.rows)
+        by_row = covariance(self.kernel, rows, self.inducing)  # (T, M)
         prior = self._cast(variance(self.kernel, bags))
         mean = torch.empty(len(bags), self.n_latents, dtype=self.mean.dtype)
         var = torch.empty_like(mean)
         step = max(_BLOCK // self.mean.numel(), 1)
         for start in range(0, len(bags), step):
             block = slice(start, start + step)
-            if bags.weights is None:
-                cross = by_row[block]
-            else:
-                cross = sparse_matmul(bags.weights[block], by_row)
+            cross = by_row[block] if weights is None else sparse_matmul(weights[block], by_row)
             w = self.project(cross)  # (M, block)
             mean[block] = (self.mean @ w).mT.cpu()
             gained = (self.gain @ w).mul_(w).sum(1)  # (L, block)
@@ -119,4 +118,9 @@ def leave_one_out(
     without = explained / kept.clamp_min(torch.finfo(kept.dtype).tiny)
     mean = marginals.mean - without * alpha
     var = (marginals.var - explained + without).clamp_min(_SMALLEST_VARIANCE)
+    # Where the other sites' precision is negative, nothing is left without this one: no division
+    # gives a Gaussian then, and the latent is taken for one that nothing is known of.
+    nothing = kept <= 0
+    mean = torch.where(nothing, torch.zeros_like(mean), mean)
+    var = torch.where(nothing, marginals.var, var)
     return Marginals(mean.cpu(), var.cpu())

@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from nodegp import inference
+from nodegp.covariance import variances
 from nodegp.estimators.conventions import all_or_nothing
 from nodegp.estimators.explanation import Explanation, explain
 from nodegp.features import LazyRows, Preprocessor
@@ -39,16 +40,17 @@ from nodegp.filters import (
     RandomWalk,
     RegularisedLaplacian,
 )
+from nodegp.filters.hops import Summed
 from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing, Points, choose
 from nodegp.interchange import as_graph, node_labels
 from nodegp.kernels import Kernel
 from nodegp.labels import as_labels, check_confidence, is_labelled
-from nodegp.learnable import BasisBags, FilteredKernel, is_learnable, resolved
 from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
 from nodegp.neighbours import joined_graph, table_graph
 from nodegp.posterior import Marginals, Posterior, sample_joint
+from nodegp.prior import prior_at, settled
 from nodegp.seeds import generator
 
 FILTERS: dict[str, type[Filter]] = {
@@ -121,18 +123,12 @@ class GraphGP(BaseEstimator):
         """
         rng = generator(self.random_state)
         like = torch.zeros((), dtype=torch_dtype(self.dtype), device=_device(self.device))
-        if not isinstance(kernel, Kernel):
+        if not isinstance(kernel, Kernel) and warm is None:
             raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")
         if warm is None:
             self.filter_ = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
         rows = self._rows(graph)
-        bags: Any
-        prior: Any
-        if is_learnable(self.filter_):
-            bags = BasisBags(self.filter_.basis(graph, rows, labelled))
-            prior = FilteredKernel(kernel, self.filter_)
-        else:
-            bags, prior = self.filter_.bags(graph, rows, labelled), kernel
+        prior, bags = prior_at(self.filter_, kernel, graph, rows, labelled)
         inputs = self.filter_.inputs(graph, rows)
         had_points = warm is not None and isinstance(self.inducing_, Points)
         earlier = self.posterior_.inducing if had_points else None
@@ -151,13 +147,10 @@ class GraphGP(BaseEstimator):
         if warm is None:
             self.start_ = problem.free_parameters()
         fit = self._engine().fit(problem, self._report)
-        self.posterior_ = fit.posterior
-        prior = fit.posterior.kernel
-        if isinstance(prior, FilteredKernel):
-            self.filter_ = prior.filter
-            plain, inducing = resolved(prior, fit.posterior.inducing)
-            self.posterior_ = replace(fit.posterior, kernel=plain, inducing=inducing)
-        self.kernel_ = self.posterior_.kernel
+        self.kernel_, self.filter_, inducing = settled(
+            fit.posterior.kernel, self.filter_, fit.posterior.inducing
+        )
+        self.posterior_ = replace(fit.posterior, kernel=self.kernel_, inducing=inducing)
         self.likelihood_ = fit.likelihood
         self.elbo_ = fit.elbo
         self.elbo_trace_ = fit.elbo_trace
@@ -287,7 +280,22 @@ class GraphGP(BaseEstimator):
                 )
             labels = self._bags(self.graph_, self.labelled_)
         here = self._bags(graph, nodes)
-        return explain(self.posterior_, here, labels, self.labelled_, self.label_weights_)
+        node = int(nodes[0])
+        return explain(self.posterior_, node, here, labels, self.labelled_, self.label_weights_)
+
+    @property
+    def term_shares_(self) -> dict[str, float]:
+        """For a filter that sums several: the share of each in the prior variance of the labelled
+        nodes, which says how much it mattered."""
+        check_is_fitted(self, "posterior_")
+        if not isinstance(self.filter_, Summed):
+            raise AttributeError(f"{type(self.filter_).__name__} is no sum of filters")
+        graph, _ = self._asked(None, None)
+        with torch.no_grad():
+            parts = variances(self.posterior_.kernel, self._bags(graph, self.labelled_))
+        sizes = np.array([float(part.mean()) for part in parts])
+        names = [name for name, *_ in self.filter_.terms(graph)]
+        return dict(zip(names, (sizes / sizes.sum()).tolist(), strict=True))
 
     def _report(self, line: str) -> None:
         if self.verbose:

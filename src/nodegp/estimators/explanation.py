@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from nodegp.covariance import covariance
 from nodegp.features import LazyRows
-from nodegp.filters import Bags, FilteredRows
+from nodegp.filters import Bags, FilteredRows, SeveralBags
 from nodegp.posterior import Posterior
 
 
@@ -39,6 +40,7 @@ class Explanation:
 
 def explain(
     posterior: Posterior,
+    node: int,
     here: Bags,
     labels: Bags | None,
     labelled: np.ndarray,
@@ -49,27 +51,36 @@ def explain(
     ``here`` is the node's bag, ``labels`` are the labelled nodes' (None if they are the inducing
     variables themselves).
     """
-    # Where the features were filtered, h is f there: the node's own share is the whole.
-    assert isinstance(here.rows, LazyRows | FilteredRows)
-    assert here.rows.index is not None
     with torch.no_grad():
         w = _projected(posterior, here)[:, 0]  # (M,)
         mean = _plain(posterior.mean @ w)
         # Cov(h, h_i) of the node and each label i, as far as u carries it.
         shared = w if labels is None else _projected(posterior, labels).mT @ w
-        f = posterior.marginals(Bags(None, here.rows)).mean
     alike = _plain(shared)
     from_labels = (alike - alike.mean())[:, None] * label_weights
     common = alike.mean() * label_weights.sum(axis=0)
+    neighbours, shares = _by_neighbours(posterior, node, here, mean)
     return Explanation(
         latent_mean=mean,
         labelled=labelled,
         from_labels=from_labels,
         common=common,
         rest=mean - from_labels.sum(axis=0) - common,
-        neighbours=here.rows.index,
-        from_neighbours=here.row_weights().toarray()[0][:, None] * _plain(f),
+        neighbours=neighbours,
+        from_neighbours=shares,
     )
+
+
+def _by_neighbours(
+    posterior: Posterior, node: int, here: Any, mean: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes whose f the node's h is made of, and what each adds to its mean."""
+    if isinstance(here, SeveralBags) or isinstance(here.rows, FilteredRows):
+        return np.array([node]), mean[None]  # h is a function of the filtered features themselves
+    assert isinstance(here.rows, LazyRows)
+    assert here.rows.index is not None
+    f = _plain(posterior.marginals(Bags(None, here.rows)).mean)
+    return here.rows.index, here.row_weights().toarray()[0][:, None] * f
 
 
 def _projected(posterior: Posterior, bags: Bags) -> Tensor:

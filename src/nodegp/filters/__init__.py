@@ -5,8 +5,9 @@ touches, with those nodes' features. Everything downstream works on bags, so a f
 another range, or one that acts on the features, needs no other change than a class here.
 """
 
-from nodegp.filters.bags import Bags
+from nodegp.filters.bags import Bags, SeveralBags
 from nodegp.filters.base import Filter
+from nodegp.filters.hops import Hops, Relations
 from nodegp.filters.neighbourhood import Identity, NeighbourMean
 from nodegp.filters.responses import (
     Chebyshev,
@@ -28,6 +29,7 @@ __all__ = [
     "Diffusion",
     "Filter",
     "FilteredRows",
+    "Hops",
     "Identity",
     "InverseCosine",
     "MaternFilter",
@@ -36,6 +38,8 @@ __all__ = [
     "Propagation",
     "RandomWalk",
     "RegularisedLaplacian",
+    "Relations",
     "ResponseValue",
+    "SeveralBags",
     "Spectral",
 ]

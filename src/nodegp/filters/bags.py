@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,6 +47,22 @@ class Bags:
         if self.weights is None:
             return sp.eye_array(len(self.rows), format="csr")
         return self.weights
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralBags:
+    """Nodes at which h is a sum of independent functions: what each of these is made of there."""
+
+    parts: tuple[Any, ...]  # bags of the same nodes, one for each function
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def take(self, index: np.ndarray) -> SeveralBags:
+        return SeveralBags(tuple(part.take(index) for part in self.parts))
+
+    def in_memory(self) -> SeveralBags:
+        return SeveralBags(tuple(part.in_memory() for part in self.parts))
 
 
 def _cut(rows: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:

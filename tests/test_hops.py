@@ -1,0 +1,173 @@
+"""Sums of filters and several kinds of edges: against their dense definition, and what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import nodegp
+from helpers import hide, random_graph, rbf, smooth_classes
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
+from nodegp.covariance import covariance, variance
+from nodegp.features import Preprocessor
+from nodegp.filters import (
+    Diffusion,
+    Hops,
+    Identity,
+    NeighbourMean,
+    PageRank,
+    Propagation,
+    Relations,
+)
+from nodegp.inducing import Points
+from nodegp.kernels import RBF, Linear
+from nodegp.prior import SummedKernel, prior_at
+
+GRAPH = random_graph(30, seed=5)
+TRUTH = smooth_classes(GRAPH)
+Y = hide(TRUTH, np.arange(0, 30, 2))
+HOPS = Hops((Identity(), NeighbourMean(), Propagation(2)))
+
+
+def rows_of(graph):
+    return Preprocessor.fit(graph.features, "raw").rows_of(graph.features, graph.n_nodes)
+
+
+def test_covariance_is_the_sum_of_independent_functions():
+    nodes = np.array([3, 0, 11])
+    kernels = tuple(RBF(v, s) for v, s in ((1.0, 1.0), (2.0, 0.5), (0.3, 2.0)))
+    bags = HOPS.bags(GRAPH, rows_of(GRAPH), nodes)
+    found = covariance(SummedKernel(kernels), bags, bags).numpy()
+    X, eye = GRAPH.features, np.eye(30)
+    A = GRAPH.adjacency.toarray()
+    P = (A + eye) / (A + eye).sum(1, keepdims=True)
+    root = np.diag((A + eye).sum(1) ** -0.5)
+    S = root @ (A + eye) @ root
+    expected = rbf(X, X, 1.0, 1.0)
+    expected = expected + P @ rbf(X, X, 2.0, 0.5) @ P.T  # on the function
+    expected = expected + rbf(S @ S @ X, S @ S @ X, 0.3, 2.0)  # on the features
+    assert found == pytest.approx(expected[np.ix_(nodes, nodes)], abs=1e-6)
+    assert variance(SummedKernel(kernels), bags).numpy() == pytest.approx(np.diag(found))
+
+
+def test_a_sum_of_one_is_that_one():
+    alone = GraphGPClassifier(Linear(2.0), filter="mean", likelihood="softmax").fit(GRAPH, Y)
+    summed = GraphGPClassifier(Linear(2.0), filter=Hops((NeighbourMean(),)), likelihood="softmax")
+    summed.fit(GRAPH, Y)
+    assert summed.elbo_ == pytest.approx(alone.elbo_, abs=1e-6)
+    assert summed.predict_proba() == pytest.approx(alone.predict_proba(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "filter", [HOPS, Hops((Identity(), Diffusion(1.0)))], ids=["held", "learnt"]
+)
+@pytest.mark.parametrize("likelihood", ["robustmax", "softmax"])
+def test_everything_a_model_does(filter, likelihood, tmp_path):
+    model = GraphGPClassifier(Linear(2.0), filter=filter, likelihood=likelihood, random_state=0)
+    model.fit(GRAPH, Y)
+    shares = model.term_shares_
+    assert len(shares) == len(filter.filters)
+    assert sum(shares.values()) == pytest.approx(1.0)
+    found = model.explain(3)
+    mean = model.predict_latent(nodes=[3])[0][0]
+    assert found.from_labels.sum(0) + found.common + found.rest == pytest.approx(mean)
+    assert found.from_neighbours.sum(0) == pytest.approx(mean)
+    model.save(tmp_path / "model", include_graph=True)
+    loaded = nodegp.load(tmp_path / "model")
+    larger = random_graph(34, seed=5)
+    assert loaded.predict_proba(larger) == pytest.approx(model.predict_proba(larger), abs=1e-12)
+    assert loaded.term_shares_ == pytest.approx(shares)
+    updated = loaded.update([1, 3], TRUTH[[1, 3]])
+    fresh = GraphGPClassifier(Linear(2.0), filter=filter, likelihood=likelihood, random_state=0)
+    fresh.fit(GRAPH, hide(TRUTH, np.union1d(np.arange(0, 30, 2), [1, 3])))
+    if likelihood == "softmax":  # robust-max has several optima, and the two may differ in theirs
+        assert updated.elbo_ == pytest.approx(fresh.elbo_, abs=0.1)
+    whole = model.predict_latent(nodes=[4, 7], cov=True)[1]
+    variances = np.diagonal(whole, axis1=1, axis2=2).T
+    assert variances == pytest.approx(model.predict_latent(nodes=[4, 7])[1])
+
+
+def opposites(seed, homophilous):
+    """Two classes with telling features; edges join equals, or opposites."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, 200)
+    X = rng.normal(size=(200, 5)) + 0.8 * (2 * y[:, None] - 1)
+    same = y[:, None] == y[None, :]
+    A = np.triu(rng.random((200, 200)) < np.where(same == homophilous, 0.06, 0.002), 1)
+    return Graph((A + A.T).astype(float), X), y
+
+
+@pytest.mark.parametrize("homophilous", [True, False])
+def test_the_shares_say_whether_neighbours_are_alike(homophilous):
+    graph, y = opposites(0, homophilous)
+    filter = Hops((Identity(), PageRank(0.1, fixed=("strength",))))
+    shown = hide(y, np.arange(40))
+    model = GraphGPClassifier(Linear(2.0), filter=filter, likelihood="softmax").fit(graph, shown)
+    own, far = model.term_shares_.values()
+    assert (far > own) == homophilous
+    alone = GraphGPClassifier(Linear(2.0), filter="identity", likelihood="softmax")
+    rest = hide(y, np.arange(40, 200))
+    assert model.score(graph, rest) > alone.fit(graph, shown).score(graph, rest) - 0.03
+
+
+# --- several kinds of edges -----------------------------------------------------------------------
+
+
+def test_a_graph_of_several_kinds():
+    A, B = random_graph(8, seed=1).adjacency, random_graph(8, seed=2).adjacency
+    X = np.arange(16.0).reshape(8, 2)
+    graph = Graph({"cites": A, "met": 2 * B}, X, ids=list("abcdefgh"))
+    assert set(graph.relations) == {"cites", "met"}
+    assert (graph.adjacency != A.maximum(2 * B)).nnz == 0
+    assert graph.relation("cites") is graph.relation("cites")
+    assert (graph.relation("met").adjacency != 2 * B).nnz == 0
+    part = graph.subgraph([4, 2, 1])
+    assert (part.relation("cites").adjacency != A[[4, 2, 1]][:, [4, 2, 1]]).nnz == 0
+    with pytest.raises(ValueError, match="no edges of kind 'knows'"):
+        graph.relation("knows")
+    with pytest.raises(ValueError, match="same nodes"):
+        Graph({"a": A, "b": sp.csr_array((3, 3))})
+    with pytest.raises(ValueError, match="at least one"):
+        Graph({})
+
+
+def test_which_kind_of_edges_mattered(tmp_path):
+    graph, y = opposites(1, True)
+    noise = random_graph(200, seed=9, p=0.03).adjacency
+    both = Graph({"alike": graph.adjacency, "chance": noise}, graph.features)
+    shown, rest = hide(y, np.arange(40)), hide(y, np.arange(40, 200))
+    model = GraphGPClassifier(Linear(2.0), filter=Relations(), likelihood="softmax").fit(
+        both, shown
+    )
+    shares = model.term_shares_
+    assert set(shares) == {"features", "alike", "chance"}
+    assert shares["alike"] == max(shares.values())
+    assert shares["chance"] < 0.2
+    mixed = GraphGPClassifier(Linear(2.0), filter="pagerank", likelihood="softmax")
+    assert model.score(both, rest) > mixed.fit(both, shown).score(both, rest) - 0.02
+    model.save(tmp_path / "model", include_graph=True)
+    again = nodegp.load(tmp_path / "model").predict_proba()
+    assert again == pytest.approx(model.predict_proba(), abs=1e-12)
+    with pytest.raises(ValueError, match="one kind of edges only"):
+        GraphGPClassifier(filter=Relations()).fit(graph, shown)
+
+
+def test_what_does_not_go_together():
+    with pytest.raises(ValueError, match="tuple of filters"):
+        Hops(())
+    with pytest.raises(ValueError, match="one sum"):
+        Hops((HOPS, Identity()))
+    with pytest.raises(ValueError, match="stay as"):
+        Relations(PageRank(0.1))
+    with pytest.raises(ValueError, match="inducing='labelled'"):
+        GraphGPClassifier(filter=HOPS, inducing=Points(5)).fit(GRAPH, Y)
+    with pytest.raises(AttributeError, match="no sum of filters"):
+        _ = GraphGPClassifier().fit(GRAPH, Y).term_shares_
+
+
+def test_regression_and_a_kernel_without_a_scale():
+    target = np.where(Y >= 0, GRAPH.features[:, 0], np.nan)
+    assert np.isfinite(GraphGPRegressor(filter=HOPS).fit(GRAPH, target).predict()).all()
+    prior = prior_at(HOPS, Linear(1.0, fixed=("variance",)), GRAPH, rows_of(GRAPH), np.arange(3))
+    assert len(prior.kernel.free_parameters()) == 3  # each term is scaled all the same
