@@ -35,7 +35,9 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     kernel : Kernel, optional
         Base kernel on features; by default the paper's ``(<x, x'> + offset)^3`` with the
         offset learnt (and a learnt variance where the likelihood can tell: softmax, bernoulli).
-    filter : "mean" (the paper's neighbourhood mean, the default), "identity", or a Filter
+    filter : "mean" (the paper's neighbourhood mean, the default), or another by name
+        "identity", "pagerank", "propagation", "laplacian", "diffusion", "walk", "cosine", "matern",
+        "chebyshev", or a Filter of :mod:`nodegp.filters`.
     likelihood : "robustmax" (default), "softmax", "bernoulli" (two classes), or a Likelihood
     features : "auto", "tfidf", "l2", "standardise" or "raw"
         Preprocessing; "auto" takes TF-IDF for sparse counts, unit rows for other sparse
