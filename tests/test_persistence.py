@@ -18,7 +18,7 @@ from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.inducing import Points
 from nodegp.inference import Adam
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
-from nodegp.persistence import ModelFileError
+from nodegp.persistence import ModelFileError, _checksum
 
 GRAPH = random_graph()
 SHOWN = np.arange(0, 24, 2)
@@ -251,11 +251,13 @@ def test_another_safetensors_file(tmp_path, metadata):
 
 
 def rewritten(path, change):
-    """The file with its description changed."""
+    """The file with its description changed, and the checksum that belongs to it."""
     whole = path.read_bytes()
     size = int.from_bytes(whole[:8], "little")
     description = json.loads(json.loads(whole[8 : 8 + size])["__metadata__"]["nodegp"])
+    del description["checksum"]
     change(description)
+    description["checksum"] = _checksum(description, load_file(path))
     save_file(load_file(path), path, metadata={"nodegp": json.dumps(description)})
 
 

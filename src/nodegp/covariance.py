@@ -28,7 +28,7 @@ from nodegp.features import (
     inner_products_stacked,
     ragged_pairs,
 )
-from nodegp.filters import Bags, SeveralBags
+from nodegp.filters import Bags
 from nodegp.kernels import Tile
 from nodegp.linalg import sparse_matmul
 from nodegp.prior import FilteredKernel, SummedKernel, resolved

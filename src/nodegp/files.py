@@ -12,6 +12,14 @@ from typing import BinaryIO
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows tells text files apart
 
 
+def check_place(path: Path) -> None:
+    """Refuse a place where no file can be written, before hours of work are lost."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"no folder {str(path.parent)!r} to write {path.name!r} in")
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write ``content`` so that a crash leaves either the old file or the new one."""
     with open_atomically(path) as file:
@@ -23,7 +31,11 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which takes its place at ``path`` when all went well."""
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     # Not tempfile's: its files are for nobody else to read, and this one is to stay.
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    except OSError as error:
+        error.filename = str(path)  # the name that the caller knows
+        raise
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

@@ -6,10 +6,12 @@ unless told otherwise), and by None or NaN.
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 
 def as_labels(y: Any) -> Any:
@@ -40,6 +42,14 @@ def is_labelled(y: np.ndarray, unlabelled: Any) -> np.ndarray:
         # Comparing strings with a number gives one False, not an array of them.
         missing |= np.asarray(same, dtype=bool) if np.shape(same) == y.shape else False
     return ~missing
+
+
+def require_classes(labels: np.ndarray) -> None:
+    """Raise if labels are amounts rather than classes."""
+    with warnings.catch_warnings():
+        # Almost as many classes as labels is nothing odd here: one label each is how one begins.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        check_classification_targets(labels)
 
 
 def encode(y: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ inducing variables with their filter rows, q) and, on request, the graph.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from safetensors.numpy import save as to_bytes
 from nodegp.component import Component, from_dict
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
 from nodegp.features import Preprocessor, Rows
-from nodegp.files import write_atomically
-from nodegp.filters import Bags
+from nodegp.files import check_place, write_atomically
+from nodegp.filters import Bags, SeveralBags
 from nodegp.graph import Graph
 from nodegp.posterior import Posterior
 
@@ -44,6 +45,7 @@ _SCALARS = (
     "n_features_in_",
     "table_",
     "temperature_",
+    "start_",
     "target_mean_",
     "target_scale_",
 )
@@ -80,8 +82,7 @@ def save(
     """
     if not hasattr(model, "posterior_"):
         raise ValueError("fit the model before saving it")
-    if not Path(path).absolute().parent.is_dir():
-        raise FileNotFoundError(f"no folder {str(Path(path).parent)!r} to save a model in")
+    check_place(Path(path))
     arrays = _Arrays()
     description: dict[str, Any] = {
         "format": FORMAT,
@@ -107,12 +108,17 @@ def save(
         graph = model.graph_
         description["graph"] = {
             "adjacency": arrays.put("graph.adjacency", graph.adjacency),
+            "relations": {
+                name: arrays.put(f"graph.relation.{j}", matrix)
+                for j, (name, matrix) in enumerate((graph.relations or {}).items())
+            },
             "features": arrays.put("graph.features", graph.features),
             "ids": arrays.put("graph.ids", graph.ids),
         }
     tables = getattr(model, "tables_", None) if tables is None else tables
     if tables is not None:
         description["tables"] = tables
+    description["checksum"] = _checksum(description, arrays.stored)
     write_atomically(
         Path(path), to_bytes(arrays.stored, metadata={"nodegp": json.dumps(description)})
     )
@@ -129,26 +135,41 @@ def load(path: str | Path) -> Any:
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ModelFileError(
-            f"{str(path)!r} is not a nodegp model, or is damaged or cut short ({error})"
-        ) from None
+            f"{str(path)!r} is not a nodegp model, or is damaged or cut short"
+        ) from error
     if "nodegp" not in metadata:
         raise ModelFileError(f"{str(path)!r} is a safetensors file, but not a nodegp model")
     try:
         description = json.loads(metadata["nodegp"])
         version = int(description["version"]) if description.get("format") == FORMAT else None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{str(path)!r} is damaged: {error!r}") from None
+        raise ModelFileError(f"{str(path)!r} is damaged: its description is broken") from error
     if version is None:
         raise ModelFileError(f"{str(path)!r} is not a nodegp model")
     if version > VERSION:
         raise ModelFileError(
-            f"{str(path)!r} has format version {description['version']}; this nodegp reads up to "
-            f"{VERSION}. Update nodegp to read it."
+            f"{str(path)!r} has format version {version}; this nodegp reads up to {VERSION}. "
+            "Update nodegp to read it."
         )
+    if description.pop("checksum", None) != _checksum(description, stored):
+        raise ModelFileError(f"{str(path)!r} is damaged: it is not as it was written")
     try:
         return _rebuild(description, stored)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ModelFileError(f"{str(path)!r} cannot be read: {error}") from error
+    except Exception as error:  # whatever a description that makes no sense sets off
+        raise ModelFileError(
+            f"{str(path)!r} cannot be read, because it is damaged or of another version "
+            f"({type(error).__name__})"
+        ) from error
+
+
+def _checksum(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> int:
+    """One changed bit in a number would go unnoticed otherwise, and give wrong predictions."""
+    total = zlib.crc32(json.dumps(description).encode())
+    for name in sorted(stored):
+        array = stored[name]
+        head = f"{name} {array.dtype.str} {array.shape}"
+        total = zlib.crc32(array.reshape(-1).view(np.uint8).data, zlib.crc32(head.encode(), total))
+    return total
 
 
 def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
@@ -173,12 +194,12 @@ def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
     model.posterior_ = Posterior(model.kernel_, inducing, **posterior)
     if "tables" in description:
         model.tables_ = description["tables"]
-    graph = description.get("graph")
-    model.graph_ = (
-        None
-        if graph is None
-        else Graph(*(_get(graph[k], stored) for k in ("adjacency", "features", "ids")))
-    )
+    model.graph_ = None
+    if (graph := description.get("graph")) is not None:
+        edges = _get(graph["adjacency"], stored)
+        if graph.get("relations"):
+            edges = {name: _get(entry, stored) for name, entry in graph["relations"].items()}
+        model.graph_ = Graph(edges, *(_get(graph[k], stored) for k in ("features", "ids")))
     return model
 
 
@@ -232,7 +253,9 @@ def _get(entry: Any, stored: Mapping[str, np.ndarray]) -> Any:
         return np.array(items, dtype=object if entry["object"] else str)
     if "sparse" in entry:
         parts = tuple(stored[f"{entry['sparse']}.{p}"] for p in ("data", "indices", "indptr"))
-        return sp.csr_array(parts, shape=tuple(entry["shape"]))
+        matrix = sp.csr_array(parts, shape=tuple(entry["shape"]))
+        matrix.check_format(full_check=True)  # indices out of range would crash the process
+        return matrix
     return stored[entry["array"]]
 
 
@@ -253,18 +276,23 @@ def _rebuild_preprocessor(data: Mapping[str, Any], stored: Mapping[str, Any]) ->
     return Preprocessor(**settings)
 
 
-def _describe_bags(bags: Bags, arrays: _Arrays) -> dict[str, Any]:
+def _describe_bags(bags: Any, arrays: _Arrays, name: str = "inducing") -> dict[str, Any]:
+    if isinstance(bags, SeveralBags):
+        parts = enumerate(bags.parts)
+        return {"parts": [_describe_bags(part, arrays, f"{name}.{j}") for j, part in parts]}
     rows = bags.in_memory().rows
     assert isinstance(rows, Rows)
     values = rows.values if rows.is_sparse else rows.values.numpy()
     return {
-        "weights": arrays.put("inducing.weights", bags.weights),
-        "values": arrays.put("inducing.values", values),
-        "centre": arrays.put("inducing.centre", rows.centre),
+        "weights": arrays.put(f"{name}.weights", bags.weights),
+        "values": arrays.put(f"{name}.values", values),
+        "centre": arrays.put(f"{name}.centre", rows.centre),
     }
 
 
-def _rebuild_bags(data: Mapping[str, Any], stored: Mapping[str, Any]) -> Bags:
+def _rebuild_bags(data: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:
+    if "parts" in data:
+        return SeveralBags(tuple(_rebuild_bags(part, stored) for part in data["parts"]))
     values = _get(data["values"], stored)
     if not sp.issparse(values):
         values = torch.from_numpy(values)

@@ -13,13 +13,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
 from nodegp.graph import Graph, check_nodes
 from nodegp.interchange import as_graph, node_labels
-from nodegp.labels import as_labels, encode, is_labelled
+from nodegp.labels import as_labels, encode, is_labelled, require_classes
 
 
 class Labels(NamedTuple):
@@ -97,7 +96,7 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
             y_val = node_labels(graph, y_val, self.unlabelled)
         graph = self._checked(graph)
         y, labelled = self._labels(y, "y", graph)
-        check_classification_targets(y[labelled])
+        require_classes(y[labelled])
         self.classes_, targets = encode(y[labelled], classes)
         validation = None
         if y_val is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 
 
+_LONGEST = 800  # characters of an error
 _OWN = "Your own graph"
 _PAPER = "The paper and its data"
 for _module in (fit, predict, evaluate, query, update, explain, info):
@@ -118,11 +120,23 @@ def reproduce(
 
 def main() -> None:
     """Run the command line; bad input ends in one line on standard error and exit code 1."""
+    if hasattr(sys.stdout, "reconfigure"):
+        # A name that the terminal cannot show is no reason to fail when all is done.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        typer.echo(f"nodegp: {str(error) or type(error).__name__}", err=True)
+        typer.echo(f"nodegp: {_in_words(error)}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("nodegp: stopped", err=True)
         sys.exit(130)
+
+
+def _in_words(error: Exception) -> str:
+    """One line, and no page of it: what a user's file holds may be quoted in it."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        text = f"{os.fsdecode(error.filename)}: {error.strerror.lower()}"
+    text = " ".join(text.splitlines())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 200]} ... {text[-195:]}"

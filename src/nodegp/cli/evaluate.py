@@ -56,11 +56,11 @@ def command(
     if folds is not None and labels is not None:
         raise ValueError("give --folds or --labels, not both")
     if report is not None:
+        from nodegp.files import check_place
         from nodegp.report import check_available
 
         check_available()
-        if not report.absolute().parent.is_dir():
-            raise FileNotFoundError(f"no folder {str(report.parent)!r} to write the report in")
+        check_place(report)
     file = ModelFile.read(model)
     rivals = _rivals(compare, seed)
     if rivals and labels is None and folds is None:

@@ -50,7 +50,8 @@ def command(
     filter: Annotated[
         str | None,
         typer.Option(
-            help="mean: a node is what its neighbourhood is; identity: the edges do not matter.",
+            help="mean: a node is what its neighbourhood is; pagerank: what lies near it, further "
+            "off too; identity: the edges do not matter. Python has more.",
             rich_help_panel=_MODEL,
         ),
     ] = None,
@@ -74,12 +75,12 @@ def command(
 
     from nodegp.cli.modelfile import ModelFile
     from nodegp.estimators import GraphGPClassifier
+    from nodegp.files import check_place
     from nodegp.io import TableSource, read_tables
 
     if label is None and labels is None:
         raise ValueError("say where the labels are: --label COLUMN, or --labels FILE")
-    if not out.absolute().parent.is_dir():
-        raise FileNotFoundError(f"no folder {str(out.parent)!r} to write the model in")
+    check_place(out)
     found = TableSource(
         nodes=nodes,
         edges=edges,

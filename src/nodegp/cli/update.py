@@ -38,7 +38,10 @@ def command(
     from nodegp.active import advice
     from nodegp.cli.fit import describe, model_facts
     from nodegp.cli.modelfile import ModelFile
+    from nodegp.files import check_place
 
+    if out is not None:
+        check_place(out)
     file = ModelFile.read(model)
     positions, values = read_answers(file, labels, id, label, ignore_unknown)
     if not len(positions):

@@ -67,8 +67,9 @@ class Wanted:
         chosen = Chosen(categories=list(self.categories), texts=list(self.texts))
         placed = {*taken, *self.categories, *self.texts}
         names = schema.names if self.features is None else self.features
+        kinds = dict(zip(schema.names, schema.types, strict=True))
         for name in (name for name in names if name not in placed):
-            kind = schema.field(name).type
+            kind = kinds[name]
             if is_number(kind):
                 chosen.numbers.append(name)
             elif is_list(kind):

@@ -24,6 +24,7 @@ from nodegp.io.textual import Categories, Words
 
 # So many numeric columns may be words written out; fewer are measurements, even if mostly zero.
 _MANY_COLUMNS = 100
+_FARTHEST = 1e15  # from the mean of what was fitted on, in about a standard deviation
 _BLOCK = 1 << 22  # entries of a dense matrix preprocessed at a time
 
 
@@ -79,7 +80,10 @@ class Encoder:
 
     def encode(self, inputs: Inputs) -> Any:
         """The features of these rows: csr, an array, or None if the model has no features."""
-        return _side_by_side([part.encode(inputs) for part in self.parts])
+        features = _side_by_side([part.encode(inputs) for part in self.parts])
+        if features is not None:
+            _refuse_far(features, str(inputs.table.path))
+        return features
 
     def columns(self) -> list[str]:
         """The columns of the table that are needed."""
@@ -190,6 +194,22 @@ def _factor(matrix: Any, n_parts: int) -> float:
     square = float(np.dot(values, values)) / max(matrix.shape[0], 1)
     factor = 1.0 / np.sqrt(square * n_parts) if square > 0 else 1.0
     return 1.0 if abs(factor - 1.0) < 1e-6 else float(factor)
+
+
+def _refuse_far(features: Any, path: str) -> None:
+    """A kernel of numbers that are too large is infinite, and predictions are then NaN."""
+    values = features.data if sp.issparse(features) else features
+    if not values.size or max(values.max(), -values.min()) <= _FARTHEST:
+        return
+    at = int(np.argmax(abs(values)))
+    if sp.issparse(features):
+        row = int(np.searchsorted(features.indptr, at, "right"))
+    else:
+        row = at // features.shape[1] + 1
+    raise ValueError(
+        f"{path} has a number in row {row} that is {_FARTHEST:.0e} times as large as those that "
+        "the model was fitted to"
+    )
 
 
 def _side_by_side(matrices: list[Any]) -> Any:

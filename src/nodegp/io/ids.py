@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.io.tables import Table
+from nodegp.io.tables import Table, short
 
 TEXT = pa.large_string()
 _SHOWN = 5  # names listed in an error
@@ -28,7 +28,7 @@ def names_of(table: Table, column: str, what: str) -> pa.ChunkedArray:
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         if not table.written:
-            return _without_empty(values.cast(TEXT))
+            return without_empty(values.cast(TEXT))
         names = _numbers_if_written_so(values.cast(TEXT))
         _require_one_line(names, where)
         return names
@@ -49,7 +49,7 @@ def names_of(table: Table, column: str, what: str) -> pa.ChunkedArray:
 
 
 def _numbers_if_written_so(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    text = _without_empty(pc.utf8_trim_whitespace(text))
+    text = without_empty(pc.utf8_trim_whitespace(text))
     try:
         numbers = text.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -68,7 +68,8 @@ def _require_one_line(names: pa.ChunkedArray, where: str) -> None:
         raise ValueError(f"{where} has a line break in row {row}; is a quote not closed there?")
 
 
-def _without_empty(text: pa.ChunkedArray) -> pa.ChunkedArray:
+def without_empty(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text with null in place of what is empty."""
     empty = pc.equal(text, "")
     if not pc.any(empty).as_py():
         return text
@@ -134,7 +135,8 @@ class Index:
         again = np.flatnonzero(self.find(self.names) != np.arange(len(self)))
         if not len(again):
             return
-        shown = [f"{self.names[int(row)].as_py()!r} in row {row + 1}" for row in again[:_SHOWN]]
+        rows = again[:_SHOWN].tolist()
+        shown = [f"{_shown(self.names[row].as_py())} in row {row + 1}" for row in rows]
         raise ValueError(
             f"{where} has {len(again)} ids that were there before: {', '.join(shown)}. "
             "Each node needs an id of its own."
@@ -158,5 +160,9 @@ def examples(names: Any) -> str:
     """A few different names, for an error."""
     different = list(dict.fromkeys(names))
     more = len(different) - _SHOWN
-    listed = ", ".join(repr(name) for name in different[:_SHOWN])
+    listed = ", ".join(_shown(name) for name in different[:_SHOWN])
     return listed + (f" and {more} more" if more > 0 else "")
+
+
+def _shown(name: Any) -> str:
+    return repr(short(name) if isinstance(name, str) else name)

@@ -10,8 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.io.ids import TEXT, Index, examples, from_array, names_of, require_all
+from nodegp.io.ids import (
+    TEXT,
+    Index,
+    examples,
+    from_array,
+    names_of,
+    require_all,
+    without_empty,
+)
 from nodegp.io.tables import Table, TableFile
+
+GAP = int(np.iinfo(np.int64).min)  # no label, among labels that are whole numbers
 
 
 def read_labels(
@@ -117,6 +127,8 @@ def _once_each(
 def label_column(table: Table, column: str) -> pa.ChunkedArray:
     """A column of labels as int64 or text, null where there is none."""
     labels = names_of(table, column, "labels")
+    if labels.type == TEXT and not table.written:
+        labels = without_empty(pc.utf8_trim_whitespace(labels))  # as in a text file
     if labels.null_count == len(labels):
         raise ValueError(
             f"{table.where(column)} is empty: no node has a label. Fill some in, or do not name "
@@ -124,6 +136,8 @@ def label_column(table: Table, column: str) -> pa.ChunkedArray:
         )
     if labels.type == TEXT and table.written and _fractions(labels):
         raise ValueError(f"{table.where(column)} holds fractions; labels are classes, not amounts")
+    if labels.type != TEXT and pc.min(labels).as_py() == GAP:
+        raise ValueError(f"{table.where(column)} has the label {GAP}, which stands for none here")
     return labels
 
 

@@ -19,7 +19,7 @@ from nodegp.io.columns import Chosen, Wanted
 from nodegp.io.edges import Edges, read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import Index, as_array, names_of, require_all
-from nodegp.io.labels import as_objects, label_column, label_name_in, labels_by_position
+from nodegp.io.labels import GAP, as_objects, label_column, label_name_in, labels_by_position
 from nodegp.io.readers import Inputs
 from nodegp.io.summary import Noted, Summary, summarise
 from nodegp.io.tables import Table, TableFile
@@ -105,10 +105,9 @@ class Loaded:
         given = np.array([label is not None for label in self.labels])
         if isinstance(self.labels[given][0], str):
             return self.labels, None
-        gap = int(np.iinfo(np.int64).min)
-        y = np.full(len(self.labels), gap)
+        y = np.full(len(self.labels), GAP)
         y[given] = self.labels[given].astype(np.int64)
-        return y, gap
+        return y, GAP
 
 
 def read_tables(source: TableSource) -> Loaded:
@@ -210,6 +209,11 @@ def _read_labels(
     positions, labels, unknown = labels_by_position(
         source.labels, nodes, id_here, source.label, source.ignore_unknown
     )
+    if not len(positions):
+        raise ValueError(
+            f"{source.labels} has labels only for ids that are not in the nodes file, so no node "
+            "has a label"
+        )
     values, classes = as_objects(pa.chunked_array([labels]))
     everywhere = np.full(len(nodes), None, dtype=object)
     everywhere[positions] = values

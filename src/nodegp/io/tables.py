@@ -10,6 +10,7 @@ import csv
 import gzip
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +25,9 @@ import pyarrow.parquet
 FORMATS = ".csv, .tsv, .txt, .csv.gz, .tsv.gz, .txt.gz and .parquet"
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no line may be longer
+_MOST_COLUMNS = 100_000  # pyarrow takes 9 kB for each, whatever it holds
 _SHOWN = 10  # columns listed in an error
+_COMPARED = 1_000  # columns looked at for one that may have been meant
 
 
 @dataclass(frozen=True)
@@ -74,18 +77,20 @@ class TableFile:
         if path.suffix.lower() in (".parquet", ".pq"):
             with reading(path):
                 schema = pa.parquet.read_schema(path)
-                return cls(path, tuple(schema.names), None, schema)
+            _refuse_wide(path, len(schema.names))
+            return cls(path, tuple(schema.names), None, schema)
         if kind not in (*_DELIMITERS, ".txt"):
             raise ValueError(f"{path} is of no kind that can be read as a table ({FORMATS})")
         with reading(path):
             _refuse_binary(path)
             delimiter = _DELIMITERS.get(kind) or _sniffed(path)
             names = _first_row(path, delimiter)
+        _refuse_wide(path, len(names))
         if len(names) == 1:
             for other in ";\t|,":
                 if other in names[0]:
                     raise ValueError(
-                        f"{path} has one column, {_short(names[0])!r}: its fields seem to be "
+                        f"{path} has one column, {short(names[0])!r}: its fields seem to be "
                         f"separated by {other!r}. Save it with commas (.csv) or tabs (.tsv)."
                     )
         return cls(path, names, delimiter)
@@ -111,14 +116,14 @@ class TableFile:
                 f"{self.path} has no column {column} for {what}: positions count from 1 and it "
                 f"has {len(self.names)} columns"
             )
-        near = get_close_matches(column, self.names, 1, 0.6)
+        near = get_close_matches(column, self.names[:_COMPARED], 1, 0.6)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(
             f"{self.path} has no column {column!r} for {what}; it has {self._listed()}.{guess}"
         )
 
     def _listed(self) -> str:
-        shown = ", ".join(repr(_short(name)) for name in self.names[:_SHOWN])
+        shown = ", ".join(repr(short(name)) for name in self.names[:_SHOWN])
         more = len(self.names) - _SHOWN
         return shown + (f" and {more} more" if more > 0 else "")
 
@@ -128,14 +133,16 @@ class TableFile:
         Those named in ``text`` come as text if the file is text, just as they are written.
         """
         wanted = list(self.names if columns is None else dict.fromkeys(columns))
-        repeated = [name for name in wanted if self.names.count(name) > 1]
+        counts = Counter(self.names)
+        repeated = [name for name in wanted if counts[name] > 1]
         if repeated:
             raise ValueError(
-                f"{self.path} has more than one column named {_short(repeated[0])!r}; rename them"
+                f"{self.path} has more than one column named {short(repeated[0])!r}; rename them"
             )
         with reading(self.path, self.names):
             if self.delimiter is None:
                 data = pa.parquet.ParquetFile(self.path).read(columns=wanted)
+                data.validate(full=True)  # that text is UTF-8, which reading does not look at
             else:
                 data = self._parsed(wanted, text)
         for name, kind in zip(data.column_names, data.schema.types, strict=True):
@@ -190,22 +197,22 @@ def _in_our_words(path: Path, names: Sequence[str], message: str) -> str:
     conversion = re.search(r"column #(\d+).*?conversion error(.*)", message)
     if conversion:
         number, what = int(conversion.group(1)), conversion.group(2)
-        place = f"column {_short(names[number])!r} of {path}" if number < len(names) else f"{path}"
+        place = f"column {short(names[number])!r} of {path}" if number < len(names) else f"{path}"
         if "UTF8" in what:
             return f"{place} is not UTF-8 text; save it as UTF-8"
-        return f"{place} cannot be read: {_short(what)}"
-    if "magic bytes" in message or "thrift" in message.lower():
-        return f"{path} is not a Parquet file, or is damaged"
+        return f"{place} cannot be read: {short(what)}"
     if "universal-newline" in message:
         return f"{path} has line ends that are not understood; save it with newlines"
-    if any(word in message for word in ("gzip", "zlib", "end-of-stream")):
+    if path.suffix.lower() in (".parquet", ".pq") and "implemented" not in message:
+        return f"{path} is not a Parquet file, or is damaged"
+    if any(word in message for word in ("gzip", "zlib", "end-of-stream", "CRC", "decompress")):
         return f"{path} is not a gzip file, or is damaged"
     if "Empty CSV" in message:
         return f"{path} is empty; a table needs a header and rows"
-    return f"{path} cannot be read: {_short(message)}"
+    return f"{path} cannot be read: {short(message)}"
 
 
-def _short(text: Any) -> str:
+def short(text: Any) -> str:
     """Text from a file as it may stand in an error: printable, and not a page of it."""
     plain = "".join(c if c.isprintable() else "?" for c in str(text).strip())
     return plain if len(plain) <= 60 else plain[:57] + "..."
@@ -228,6 +235,14 @@ def _refuse_binary(path: Path) -> None:
         raise ValueError(f"{path} is not a text file; tables are {FORMATS}")
 
 
+def _refuse_wide(path: Path, n_columns: int) -> None:
+    if n_columns > _MOST_COLUMNS:
+        raise ValueError(
+            f"{path} has {n_columns:,} columns, more than the {_MOST_COLUMNS:,} that can be read; "
+            "give a wide matrix as .npy or .npz"
+        )
+
+
 def _first_row(path: Path, delimiter: str) -> tuple[str, ...]:
     with _opened(path) as file:
         lines = (line.decode("utf-8-sig" if n == 0 else "utf-8") for n, line in enumerate(file))
@@ -243,4 +258,4 @@ def _sniffed(path: Path) -> str:
     for delimiter in ("\t", ","):
         if delimiter in line:
             return delimiter
-    raise ValueError(f"{path} has neither tabs nor commas in its first line, {_short(line)!r}")
+    raise ValueError(f"{path} has neither tabs nor commas in its first line, {short(line)!r}")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from nodegp.files import open_atomically
+from nodegp.files import check_place, open_atomically
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
@@ -22,10 +22,7 @@ def check_output(path: str | Path) -> None:
     """Refuse a name that :func:`write_tables` cannot write, before hours of work are lost."""
     path = Path(path)
     _kind(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a file in it")
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"no folder {str(path.parent)!r} to write {path.name} in")
+    check_place(path)
 
 
 def write_tables(path: str | Path | None, tables: Iterable[pa.Table]) -> int:

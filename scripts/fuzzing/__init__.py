@@ -1,0 +1,1 @@
+"""The parts of scripts/fuzz.py: valid inputs, ways to damage them, and what is right after."""
