@@ -272,3 +272,72 @@ def test_python_models_work_if_they_carry_their_graph(folder):
     nodegp.GraphGPRegressor().fit(bare, y.astype(float)).save("r.nodegp", include_graph=True)
     with pytest.raises(ValueError, match="works with classifiers"):
         run("info r.nodegp")
+
+
+# --- slips of the hand ----------------------------------------------------------------------------
+
+
+def test_whole_numbers_with_a_point_are_whole_numbers(folder):
+    """pandas writes a column of whole numbers with a gap as 1.0, 2.0, and nothing."""
+    rows = [[f"n{i:03d}", float(i % 3), f"{i % 7}.5"] for i in range(20)] + [["n020", "", "1"]]
+    write_csv(folder / "float.csv", [["node", "kind", "x"], *rows])
+    line = "fit --nodes float.csv --id node --label kind --knn 3 -o float.nodegp"
+    assert run_json(line)["model"]["classes"] == [0, 1, 2]
+    write_csv(folder / "more.csv", [["node", "kind"], ["n020", "2"]])
+    assert run_json("update float.nodegp --labels more.csv")["model"]["classes"] == [0, 1, 2]
+    write_csv(
+        folder / "code.csv", [["node", "kind", "x"], *[[a, f"00{b:g}", c] for a, b, c in rows[:9]]]
+    )
+    found = run_json(line.replace("float.csv", "code.csv"))
+    assert found["model"]["classes"] == ["000", "001", "002"]  # a code, not a number
+
+
+def test_a_mistyped_answer_is_no_new_class(folder):
+    write_csv(folder / "typo.csv", [["node", "kind"], ["n030", "bea"]])
+    before = (folder / "model.nodegp").read_bytes()
+    with pytest.raises(ValueError, match="did you mean 'bee'"):
+        run("update model.nodegp --labels typo.csv")
+    assert (folder / "model.nodegp").read_bytes() == before
+    found = run_json("update model.nodegp --labels typo.csv --new-classes -o typo.nodegp")
+    assert found["model"]["classes"] == ["ant", "bea", "bee", "cat"]
+
+
+def test_answers_that_say_nothing_new(folder):
+    write_csv(folder / "old.csv", [["node", "kind"], ["n000", rows_of("truth.csv")[0]["kind"]]])
+    with pytest.raises(ValueError, match="nothing new"):
+        run("update model.nodegp --labels old.csv")
+
+
+def test_files_without_a_header(folder):
+    edges = [[row["from"], row["to"]] for row in rows_of("edges.csv")]
+    write_csv(folder / "bare.csv", edges)
+    line = FIT.replace("edges.csv", "bare.csv").replace("model.nodegp", "bare.nodegp")
+    assert run_json(line)["input"]["edges"] == len(edges)
+    write_csv(folder / "bare.csv", [["n000", "n999"], *edges])  # an edge, though a wrong one
+    with pytest.raises(ValueError, match="n999"):
+        run(line)
+    write_csv(folder / "labels.csv", [["n000", "ant"], ["n001", "bee"]])
+    with pytest.raises(ValueError, match="no header: its first line is for node 'n000'"):
+        run("update model.nodegp --labels labels.csv")
+
+
+def test_remarks_on_what_looks_wrong(folder):
+    rows = [[f"n{i:03d}", ("NA", "Ant", "ant", "bee")[min(i % 5, 3)], i % 7] for i in range(20)]
+    write_csv(folder / "odd.csv", [["node", "kind", "x"], *rows, ["n020", "dog", 1]])
+    line = "fit --nodes odd.csv --id node --label kind --knn 3 -o odd.nodegp"
+    done = run(line)
+    for words in ("'NA' is taken for a class", "upper and lower case", "a single label of dog"):
+        assert words in done.stderr
+    many = [[f"n{i:03d}", f"c{i}", i % 7] for i in range(30)]
+    write_csv(folder / "odd.csv", [["node", "kind", "x"], *many])
+    assert "is this the right column" in run_json(line)["input"]["remarks"][0]
+
+
+def test_json_and_a_file_go_together(folder):
+    assert run_json("predict model.nodegp -o both.csv") == {"predictions": 40, "file": "both.csv"}
+    assert len(rows_of("both.csv")) == 40
+
+
+def test_new_tables_find_the_models_id_column(folder):
+    write_csv(folder / "turned.csv", [["a", "b", "c", "node"], [1.0, 2.0, 3.0, "fresh"]])
+    assert run_json("predict model.nodegp --nodes turned.csv")[0]["id"] == "fresh"

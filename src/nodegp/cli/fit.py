@@ -101,6 +101,8 @@ def command(
         loaded = read_tables(found)
     if not (quiet or as_json):
         show.facts(loaded.summary.rows(), "What came in")
+    for remark in loaded.summary.remarks():
+        show.note(remark, quiet)
     y, unlabelled = loaded.targets()
     model = GraphGPClassifier(
         likelihood=likelihood,

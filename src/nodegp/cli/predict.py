@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -58,7 +58,7 @@ def command(
                 file.encoder,
                 nodes,
                 edges,
-                id=id,
+                id=id or _id_column(file, nodes),
                 edge_columns=options.edge_columns(source, target),
                 weight=weight,
                 features_npy=features_npy,
@@ -71,9 +71,18 @@ def command(
     n_rows = graph.n_nodes if asked is None else len(asked)
     blocks = file.model.predict_frames(graph, asked, _ROWS)
     blocks = show.counted(blocks, -(-n_rows // _ROWS), "predicting", quiet)
-    if as_json:
+    if as_json and out is None:
         show.as_json([row for block in blocks for row in block.to_pylist()])
         return
     written = write_tables(out, blocks)
-    if out is not None and not quiet:
+    if as_json:
+        show.as_json({"predictions": written, "file": str(out)})
+    elif out is not None and not quiet:
         print(f"{written:,} predictions written to {out}")
+
+
+def _id_column(file: Any, nodes: Path) -> str | None:
+    """The model's own name of the ids, if the table has it."""
+    from nodegp.io.tables import TableFile
+
+    return file.id_column if file.id_column in TableFile.open(nodes).names else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,9 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Where to; over MODEL by default.")
     ] = None,
+    new_classes: Annotated[
+        bool, typer.Option("--new-classes", help="Take labels that no node had so far.")
+    ] = False,
     ignore_unknown: options.IgnoreUnknown = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -47,8 +51,12 @@ def command(
     if not len(positions):
         raise ValueError(f"{labels} has no labels yet; fill in the label column first")
     before = file.y()[positions]
+    if not new_classes:
+        _require_known(values, file.model.classes_, labels)
     is_new = np.array([label is None for label in before])
     replaced = int((before[~is_new] != values[~is_new]).sum())
+    if not is_new.any() and not replaced:
+        raise ValueError(f"{labels} says nothing new: the model has these labels already")
     earlier, classes = file.model.predict_proba(), file.model.classes_
     with show.waiting("fitting", quiet):
         file.model.update(positions, values)
@@ -82,6 +90,19 @@ def command(
         if changed is not None:
             print(changed.text)
         print(f"written to {out or model}")
+
+
+def _require_known(values: Any, classes: Any, path: Path) -> None:
+    """A mistyped label would be a class for ever."""
+    known = [str(name) for name in classes.tolist()]
+    for value in dict.fromkeys(str(value) for value in values.tolist()):
+        if value not in known:
+            near = get_close_matches(value, known, 1, 0.6)
+            guess = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:8])}."
+            raise ValueError(
+                f"{path}: no node had the label {value!r} so far; {guess} Pass --new-classes if it "
+                "is a new one."
+            )
 
 
 def _expected_gain(file: Any, quiet: bool) -> float | None:

@@ -42,7 +42,7 @@ def read_edges(
     ----------
     path : file
         A text file may lack a header if its columns are not named: a first line that holds the
-        ids of two nodes is an edge.
+        id of a node is an edge.
     nodes : the nodes' ids
     columns : the two columns of ids, by name or position from 1; by default the first two
     weight : the column of weights, if any
@@ -67,7 +67,8 @@ def read_edges(
         row = int(np.argmin(keep)) + 1
         raise ValueError(
             f"{unknown} edges of {path} name nodes that are not in the nodes file: "
-            f"{examples(names)} (first in row {row}). Add them, or ignore unknown ids."
+            f"{examples(names)} (first in row {row}). Add them, or pass --ignore-unknown "
+            "(in Python ignore_unknown=True)."
         )
     weights = np.ones(len(keep)) if not weighted else _weights(table, weighted[0])
     if unknown:
@@ -90,7 +91,7 @@ def _headed(file: TableFile, columns: Sequence[str | int], nodes: Index) -> Tabl
     if not all(0 <= place < len(file.names) for place in places):
         return file
     first = pa.array([file.names[place].strip() for place in places], TEXT)
-    return file.without_header() if (nodes.find(first) >= 0).all() else file
+    return file.without_header() if (nodes.find(first) >= 0).any() else file
 
 
 def _positions(table: Table, column: str, nodes: Index) -> np.ndarray:

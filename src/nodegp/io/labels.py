@@ -24,6 +24,9 @@ from nodegp.io.tables import Table, TableFile
 GAP = int(np.iinfo(np.int64).min)  # no label, among labels that are whole numbers
 
 
+_WHOLE = r"^-?(0|[1-9]\d{0,17})(\.0+)?$"
+
+
 def read_labels(
     path: str | Path,
     ids: Sequence | np.ndarray,
@@ -77,6 +80,11 @@ def labels_by_position(
     label_name = label_name_in(file, label)
     if id_name == label_name:
         raise ValueError(f"column {id_name!r} of {path} cannot be both id and label")
+    if id is None and file.delimiter and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
+        raise ValueError(
+            f"{path} has no header: its first line is for node {id_name.strip()!r}. Add a line "
+            "with the names of the columns, such as id,label"
+        )
     table = file.read([id_name, label_name], text=[id_name, label_name])
     names, labels = names_of(table, id_name, "ids"), label_column(table, label_name)
     given = pc.is_valid(labels)
@@ -89,7 +97,8 @@ def labels_by_position(
             unknown = names.filter(pa.array(~known)).to_pylist()
             raise ValueError(
                 f"{len(unknown)} labels of {path} are for nodes that are not in the graph: "
-                f"{examples(unknown)}. Remove them, or ignore unknown ids."
+                f"{examples(unknown)}. Remove them, or pass --ignore-unknown (in Python "
+                "ignore_unknown=True)."
             )
         positions, labels = positions[known], labels.filter(pa.array(known))
     unknown_count = int(np.count_nonzero(~known))
@@ -134,8 +143,14 @@ def label_column(table: Table, column: str) -> pa.ChunkedArray:
             f"{table.where(column)} is empty: no node has a label. Fill some in, or do not name "
             "a label column."
         )
-    if labels.type == TEXT and table.written and _fractions(labels):
-        raise ValueError(f"{table.where(column)} holds fractions; labels are classes, not amounts")
+    if labels.type == TEXT and table.written:
+        if _fractions(labels):
+            raise ValueError(
+                f"{table.where(column)} holds fractions; labels are classes, not amounts"
+            )
+        # "2.0" is how many programs write the 2 of a column that has gaps.
+        if pc.all(pc.match_substring_regex(labels, _WHOLE)).as_py():
+            labels = pc.replace_substring_regex(labels, r"\.0+$", "").cast(pa.int64())
     if labels.type != TEXT and pc.min(labels).as_py() == GAP:
         raise ValueError(f"{table.where(column)} has the label {GAP}, which stands for none here")
     return labels

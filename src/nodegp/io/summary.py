@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,20 @@ from nodegp.graph import Graph
 from nodegp.io.encoder import Encoder
 
 _SHOWN = 10  # classes or columns named in a line
+_MANY = 20  # classes: most data sets have fewer
+_NO_LABEL = {
+    "na",
+    "n/a",
+    "nan",
+    "none",
+    "null",
+    "-1",
+    "?",
+    "-",
+    "unknown",
+    "unlabelled",
+    "unlabeled",
+}
 
 
 @dataclass(frozen=True)
@@ -87,9 +102,36 @@ class Summary(Noted):
                 lines.append((what, _listed([f"{n} ({why})" for n, why in columns.items()])))
         return lines
 
+    def remarks(self) -> list[str]:
+        """What looks like a mistake, or like too little to learn from."""
+        classes = {str(name): count for name, count in (self.classes or {}).items()}
+        found = [
+            f"{name!r} is taken for a class, with {count:,} labels; leave the cell empty where "
+            "there is no label"
+            for name, count in classes.items()
+            if name.strip().lower() in _NO_LABEL
+        ]
+        alike = Counter(name.casefold() for name in classes)
+        found += [
+            f"class {name!r} differs from another in upper and lower case only"
+            for name in sorted(classes)
+            if alike[name.casefold()] > 1
+        ]
+        lone = [name for name, count in classes.items() if count < 2]
+        if len(classes) > _MANY and len(classes) > self.labelled / 5:
+            found.append(
+                f"there are {len(classes):,} classes among {self.labelled:,} labels; is this the "
+                "right column?"
+            )
+        elif lone:
+            found.append(
+                f"a single label of {_listed(lone)}: how well it is predicted cannot be checked"
+            )
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; classes are a list, since their names may be numbers."""
-        data = asdict(self) | {"labelled": self.labelled}
+        data = asdict(self) | {"labelled": self.labelled, "remarks": self.remarks()}
         if self.classes is not None:
             data["classes"] = [{"label": k, "count": v} for k, v in self.classes.items()]
         return data
