@@ -26,7 +26,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import fuzz
 from fuzzing import content, judge, running, sheets, world
 
-FIT = ["fit", "--nodes", "nodes.csv", "--edges", "edges.csv", "--id", "node", "--label", "kind"]
+FIT = [
+    "fit",
+    "--quiet",
+    "--nodes",
+    "nodes.csv",
+    "--edges",
+    "edges.csv",
+    "--id",
+    "node",
+    "--label",
+    "kind",
+]
 
 
 @pytest.fixture(scope="module")
