@@ -314,12 +314,13 @@ def _largest_of_duplicates(matrix: sp.csr_array) -> sp.csr_array:
     first = np.ones(matrix.nnz, dtype=bool)
     np.not_equal(matrix.indices[1:], matrix.indices[:-1], out=first[1:])
     first[matrix.indptr[:-1][np.diff(matrix.indptr) > 0]] = True  # a row's first entry is new
-    if not first.all():
-        dropped_before = np.searchsorted(np.flatnonzero(~first), matrix.indptr)
-        indptr = (matrix.indptr - dropped_before).astype(matrix.indptr.dtype)
-        data = np.maximum.reduceat(matrix.data, np.flatnonzero(first))
-        parts = (data, matrix.indices[first], indptr)
-        matrix = sp.csr_array(parts, shape=matrix.shape)
+    again = np.flatnonzero(~first)
+    if len(again):
+        indptr = (matrix.indptr - np.searchsorted(again, matrix.indptr)).astype(matrix.indptr.dtype)
+        data = matrix.data[first]
+        # Of the entries before the k-th repetition, k are repetitions too and gone from data.
+        np.maximum.at(data, again - np.arange(1, len(again) + 1), matrix.data[again])
+        matrix = sp.csr_array((data, matrix.indices[first], indptr), shape=matrix.shape)
     matrix.has_canonical_format = True
     return matrix
 
