@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from nodegp.cli import options, show
+
 app = typer.Typer(
     help="Data sets: list them, fetch them, check them.",
     no_args_is_help=True,
@@ -28,23 +30,20 @@ Names = Annotated[
 
 
 @app.command("list")
-def list_() -> None:
+def list_(as_json: options.AsJson = False) -> None:
     """List the data sets and where each would come from right now.
 
     That is the package itself (Cora), the folder that NODEGP_DATA names, the
     cache folder, or the network.
     """
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "nodes", "edges", "classes", "features", "comes from"):
-        table.add_column(heading, justify="left" if heading in ("name", "comes from") else "right")
-    for name, facts in FACTS.items():
-        table.add_row(name, *(f"{fact:,}" for fact in facts), _comes_from(name))
-    Console().print(table)
+    heads = ("name", "nodes", "edges", "classes", "features", "comes from")
+    rows = [(name, *facts, _comes_from(name)) for name, facts in FACTS.items()]
+    if as_json:
+        show.as_json([dict(zip(heads, row, strict=True)) for row in rows])
+        return
+    show.grid(heads, rows)
     folder, kind = _place(None)
-    typer.echo(f"\n{kind}: {folder}")
+    typer.echo(f"{kind}: {folder}")
 
 
 @app.command()
