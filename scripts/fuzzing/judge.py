@@ -189,12 +189,12 @@ def _predicted(arguments: list[str], outcome: Outcome, folder: Path) -> list[str
     import nodegp
 
     out, nodes = _option(arguments, "-o", "--out"), _option(arguments, "--nodes")
-    if _as_json(arguments):
-        rows = json.loads(outcome.stdout)
-    elif out is None:
-        rows = list(csv.DictReader(io.StringIO(outcome.stdout, newline="")))
-    else:
+    if out is not None:
         rows = rows_of(folder / out)
+    elif _as_json(arguments):
+        rows = json.loads(outcome.stdout)
+    else:
+        rows = list(csv.DictReader(io.StringIO(outcome.stdout, newline="")))
     graph = nodegp.load(folder / arguments[1]).graph_
     if nodes is not None:
         ids = column_of(folder / nodes, _option(arguments, "--id") or "1")
