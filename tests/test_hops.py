@@ -88,6 +88,19 @@ def test_everything_a_model_does(filter, likelihood, tmp_path):
     assert variances == pytest.approx(model.predict_latent(nodes=[4, 7])[1])
 
 
+def test_a_new_class_comes_into_a_sum_with_learnt_filters():
+    """It was taken for a first fit: the filter was reset, and the kernel refused."""
+    y = np.where(TRUTH == 2, 0, TRUTH)
+    filter = Hops((Identity(), Diffusion(1.0)))
+    model = GraphGPClassifier(Linear(2.0), filter=filter, likelihood="softmax", random_state=0)
+    model.fit(GRAPH, hide(y, np.arange(0, 30, 2)))
+    start = dict(model.start_)
+    model.update(np.flatnonzero(TRUTH == 2)[:3], [2, 2, 2])
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.start_ == start
+    assert model.filter_.filters[1].time != 1.0
+
+
 def opposites(seed, homophilous):
     """Two classes with telling features; edges join equals, or opposites."""
     rng = np.random.default_rng(seed)

@@ -40,9 +40,6 @@ class SummedKernel(Component):
 
     kernels: tuple[Any, ...]
 
-    def coefficients(self) -> None:
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class BasisBags:

@@ -161,6 +161,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         earlier = None
         if warm:
             classes = merged_classes(self.classes_, labels)
+            earlier = inference.Warm(None, None)  # of other latents, should there be a new class
             if len(classes) == len(self.classes_):
                 earlier = self._warm(graph, labelled)
             kernel, likelihood = self.kernel_, self.likelihood_

@@ -22,7 +22,7 @@ Report = Callable[[str], None]
 class Warm(NamedTuple):
     """What an earlier fit of the same model knew. Its hyper-parameters are the problem's."""
 
-    labels: Marginals  # q(h) at the labelled nodes, new ones among them
+    labels: Marginals | None  # q(h) at the labelled nodes, new ones among them, if it had them
     curvature: np.ndarray | None  # of the ELBO in the hyper-parameters
 
 

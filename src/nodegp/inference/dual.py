@@ -97,7 +97,8 @@ class _Search:
         self.whitened = False
         self.curvature: np.ndarray | None = None
         # The first solve, the longest, is only for a direction: a tenth of the precision will do.
-        is_long = self.names and problem.warm is None
+        self.earlier = None if problem.warm is None else problem.warm.labels
+        is_long = self.names and self.earlier is None
         self.tol = 10 * engine.tol if is_long else engine.tol
 
     def climb(self, points: Tensor | None, max_iter: int) -> tuple[int, bool, str]:
@@ -237,8 +238,8 @@ class _Search:
 
     def _warm_sites(self, projection: Projection, likelihood: Likelihood) -> Sites:
         """The best sites seen, in units of this prior if the likelihood has none of its own."""
-        if self.best is None and self.problem.warm is not None:
-            return matching_sites(projection, likelihood, self.labels, self.problem.warm.labels)
+        if self.best is None and self.earlier is not None:
+            return matching_sites(projection, likelihood, self.labels, self.earlier)
         if self.best is None:
             return start_sites(projection, likelihood, self.labels, self.problem.n_latents)
         solution, then = self.best
