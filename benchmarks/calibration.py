@@ -26,7 +26,11 @@ def compare(data: Dataset, per_class: int, n_splits: int, likelihood: str) -> li
         y = np.full(data.graph.n_nodes, -1)
         y[split["train"]] = data.y[split["train"]]
         model = nodegp.GraphGPClassifier(
-            likelihood=likelihood, features=features, calibrate=None, random_state=seed
+            preset="paper",
+            likelihood=likelihood,
+            features=features,
+            calibrate=None,
+            random_state=seed,
         ).fit(data.graph, y)
         plain = model.predict_proba(data.graph, split["test"])
         temperature = fit_temperature(model.loo_proba_, data.y[model.labelled_])

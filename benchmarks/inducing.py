@@ -37,7 +37,9 @@ def main() -> None:
         y = np.full(data.graph.n_nodes, -1)
         y[train] = data.y[train]
         for name, inducing in choices.items():
-            model = nodegp.GraphGPClassifier(features="raw", inducing=inducing, random_state=0)
+            model = nodegp.GraphGPClassifier(
+                preset="paper", features="raw", inducing=inducing, random_state=0
+            )
             started = time.perf_counter()
             model.fit(data.graph, y)
             seconds = time.perf_counter() - started

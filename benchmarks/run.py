@@ -195,7 +195,7 @@ def update(results: Results, repeats: int) -> None:
     before, after = (np.full(data.graph.n_nodes, -1) for _ in range(2))
     before[chosen[:500]], after[chosen] = data.y[chosen[:500]], data.y[chosen]
     for likelihood in ("robustmax", "softmax"):
-        model = nodegp.GraphGPClassifier(likelihood=likelihood)
+        model = nodegp.GraphGPClassifier(preset="paper", likelihood=likelihood)
         fitted = [copy.deepcopy(model.fit(data.graph, before)) for _ in range(repeats + 1)]
 
         def more(fitted: list = fitted) -> None:

@@ -75,7 +75,7 @@ def _section(path: str, command: Any) -> str:
 def _value_names(command: Any) -> dict[str, str]:
     """What stands for the value of each parameter, by its Python type."""
     hints = get_type_hints(inspect.unwrap(command.callback))
-    kinds = {Path: "FILE", int: "NUMBER"}
+    kinds = {Path: "FILE", int: "NUMBER", float: "NUMBER"}
     return {
         name: next(
             (text for kind, text in kinds.items() if kind in (hint, *get_args(hint))), "TEXT"

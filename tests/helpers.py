@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
+from nodegp import GraphGPClassifier
 from nodegp.features import LazyRows, Preprocessor
 from nodegp.filters import Bags, NeighbourMean
 from nodegp.graph import Graph
 from nodegp.inducing import Labelled
 from nodegp.inference import Problem
-from nodegp.kernels import RBF
+from nodegp.kernels import RBF, Polynomial
 from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
 
 FIXED_RBF = RBF(1.5, 1.2).learn()
@@ -22,6 +25,15 @@ FIXED_LIKELIHOODS: dict[str, Likelihood] = {
     "softmax": Softmax(64),
     "robustmax": RobustMax(),
 }
+
+
+def one_hop(**settings: Any) -> GraphGPClassifier:
+    """A classifier of the paper's parts, calibrated, with what a test wants different."""
+    usual = {"filter": "mean", "likelihood": "robustmax", "center": False}
+    if "kernel" not in settings:
+        fixed = () if settings.get("likelihood") == "softmax" else ("variance",)
+        usual["kernel"] = Polynomial(3, 1.0, 5.0, fixed=fixed)
+    return GraphGPClassifier(**(usual | settings))
 
 
 def random_graph(n_nodes: int = 24, n_features: int = 3, seed: int = 0, p: float = 0.12) -> Graph:
@@ -58,7 +70,8 @@ def smooth_classes(graph: Graph, n_classes: int = 3, seed: int = 0) -> np.ndarra
 
 def hide(y: np.ndarray, shown: np.ndarray, unlabelled: object = -1) -> np.ndarray:
     """The labels at the nodes shown, and nothing elsewhere."""
-    hidden = np.full(len(y), unlabelled, dtype=y.dtype)
+    # None among strings would be the string "None", a class of its own.
+    hidden = np.full(len(y), unlabelled, dtype=object if unlabelled is None else y.dtype)
     hidden[shown] = y[shown]
     return hidden
 

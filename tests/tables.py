@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import csv
+import json
+import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from typer.testing import CliRunner
 
 from helpers import random_graph, smooth_classes
 from nodegp import Graph
+from nodegp.cli.app import app
 
 NAMES = np.array(["ant", "bee", "cat"])
+FIT = "fit --nodes nodes.csv --edges edges.csv --id node --label kind -o model.nodegp"
+
+
+def run(line: str, code: int = 0) -> Any:
+    """Run a command in this process; bad input is an exception here, a line in `main`."""
+    done = CliRunner().invoke(app, shlex.split(line), env={"COLUMNS": "120"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done
+
+
+def run_json(line: str) -> Any:
+    return json.loads(run(f"{line} --json").stdout)
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with open(name, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def write_csv(path: Path, rows: list[list]) -> Path:

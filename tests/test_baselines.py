@@ -33,6 +33,7 @@ NAMES = np.array(["ant", "bee", "cat"])
 # Settings that keep the contract tests short.
 QUICK = {
     "gcn": {"epochs": 30},
+    "appnp": {"epochs": 30, "fixed_epochs": 30},
     "chebnet": {"epochs": 30},
     "dcnn": {"epochs": 20},
     "monet": {"epochs": 30},

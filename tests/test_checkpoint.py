@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers import one_hop
 from nodegp import GraphGPClassifier
 from nodegp.datasets import synthetic
 from nodegp.inference import Adam
@@ -21,7 +22,7 @@ class Killed(BaseException):
 
 def fit(engine: Adam, random_state: int = 3, y: np.ndarray = Y, **settings) -> GraphGPClassifier:
     settings = {"inducing": "points", "dtype": "float32"} | settings
-    model = GraphGPClassifier(engine=engine, random_state=random_state, **settings)
+    model = one_hop(engine=engine, random_state=random_state, **settings)
     return model.fit(DATA.graph, y)
 
 

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import shlex
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import nodegp
-from nodegp.cli.app import app
-from tables import NAMES, write_csv, write_tables
-
-FIT = "fit --nodes nodes.csv --edges edges.csv --id node --label kind -o model.nodegp"
-
-
-def run(line: str, code: int = 0):
-    """Run a command in this process; bad input is an exception here, a line in `main`."""
-    done = CliRunner().invoke(app, shlex.split(line), env={"COLUMNS": "120"})
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == code, done.output
-    return done
-
-
-def run_json(line: str):
-    return json.loads(run(f"{line} --json").stdout)
+from tables import FIT, NAMES, rows_of, run, run_json, write_csv, write_tables
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +23,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def here(folder, monkeypatch):
     monkeypatch.chdir(folder)
-
-
-def rows_of(name: str) -> list[dict[str, str]]:
-    with open(name, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 # --- fit and info ---------------------------------------------------------------------------------
@@ -73,7 +47,10 @@ def test_a_fit_can_be_repeated_to_the_byte(folder):
 def test_info():
     done = run("info model.nodegp")
     assert "40 nodes" in done.stdout
-    assert run_json("info model.nodegp")["labels"] == 20
+    found = run_json("info model.nodegp")
+    assert found["labels"] == 20
+    kinds = [row["kind"] for row in rows_of("nodes.csv")]
+    assert found["label_counts"] == {name: kinds.count(name) for name in NAMES}
 
 
 def test_labels_from_a_file_of_their_own(folder):
@@ -203,6 +180,33 @@ def test_cold_start_to_first_fit(folder):
     assert run_json(line + " -o cold.nodegp")["model"]["labels"] == 6
 
 
+def test_cold_start_by_categories(folder):
+    """Neighbours by a column that only looks like numbers: 0 is as far from 1 as from 9."""
+    rows = [[f"n{i:03d}", (0, 1, 9)[i % 3]] for i in range(30)]
+    write_csv(folder / "codes.csv", [["node", "zip"], *rows])
+    done = run("query --nodes codes.csv --id node --knn 3 --categorical zip -n 3 -o codes_ask.csv")
+    assert "1 categorical column (3 categories)" in done.stdout
+    assert {int(row["node"][1:]) % 3 for row in rows_of("codes_ask.csv")} == {0, 1, 2}
+
+
+def test_cold_start_by_a_matrix(folder):
+    np.save(folder / "matrix.npy", np.repeat(np.eye(2), 5, axis=0))
+    write_csv(folder / "bare_nodes.csv", [["node"], *[[f"n{i}"] for i in range(10)]])
+    line = "--nodes bare_nodes.csv --id node --knn 2 --features-npy matrix.npy"
+    run(f"query {line} -n 2 -o matrix_ask.csv")
+    assert {int(row["node"][1:]) // 5 for row in rows_of("matrix_ask.csv")} == {0, 1}
+
+
+def test_one_of_a_kind_is_not_many(folder):
+    rows = [[f"n{i:03d}", "yes" if i % 2 else "no", i % 5] for i in range(12)]
+    write_csv(folder / "single.csv", [["node", "kind", "a"], *rows])
+    done = run("fit --nodes single.csv --id node --label kind --knn 2 -o single.nodegp")
+    assert "1 numeric column," in done.stdout
+    write_csv(folder / "single_new.csv", [["node", "a"], ["fresh", 2]])
+    done = run("predict single.nodegp --nodes single_new.csv -o single_out.csv")
+    assert done.stdout == "1 prediction written to single_out.csv\n"
+
+
 def test_update_writes_over_the_model(folder):
     run(FIT.replace("model.nodegp", "mine.nodegp"))
     write_csv(folder / "one.csv", [["node", "kind"], ["n039", "ant"], ["n000", "bee"]])
@@ -223,9 +227,31 @@ def test_explain_adds_up():
     assert near + found["other_neighbours"] == pytest.approx(found["latent_mean"])
     by_class = sum(found["labels_by_class"].values())
     assert by_class + found["common"] == pytest.approx(found["latent_mean"])
-    done = run("explain model.nodegp n030 --class bee")
-    assert "bee" in done.stdout
+
+
+def test_explain_tells_a_stranger_what_the_signs_mean(folder):
+    run(FIT.replace("model.nodegp", "near.nodegp") + " --filter mean")
+    done = run("explain near.nodegp n030 --class bee")
+    assert "+ speaks for bee, - against it" in done.stdout
     assert "n030 (itself)" in done.stdout
+    model = nodegp.load("near.nodegp")
+    proba, found = model.predict_proba(nodes=["n030"])[0], model.explain("n030")
+    others = [0, 2] if proba[0] > proba[2] else [2, 0]
+    score, rival = found.latent_mean[1], NAMES[others[0]]
+    assert f"score  {score:+.3f}" in done.stdout
+    assert f"rival  {rival}, probability {proba[others[0]]:.3f}" in done.stdout
+    sums = [line.split() for line in done.stdout.splitlines() if line.startswith("sum ")]
+    assert sums == [["sum", f"{score:+.3f}"]] * 2  # by labels, and by neighbours
+    run(FIT.replace("model.nodegp", "far.nodegp") + " --filter pagerank")
+    assert "No neighbour has a share of its own" in run("explain far.nodegp n030").stdout
+
+
+def test_explain_shows_names_with_brackets_as_they_are(folder):
+    rows = [[i, "[red]x[/]" if i % 2 else "y", i % 5] for i in range(10)]
+    write_csv(folder / "brackets.csv", [["node", "kind", "a"], *rows])
+    run("fit --nodes brackets.csv --label kind --knn 2 -o brackets.nodegp")
+    shown = run("explain brackets.nodegp 3 --class '[red]x[/]'").stdout
+    assert "speaks for [red]x[/]" in shown
 
 
 # --- what can go wrong ----------------------------------------------------------------------------
@@ -235,13 +261,18 @@ def test_explain_adds_up():
     ("line", "message"),
     [
         ("fit --nodes nodes.csv --edges edges.csv -o x", "--label COLUMN"),
-        ("fit --nodes nodes.csv --label kind -o x", "give edges, or knn"),
+        ("fit --nodes nodes.csv --label kind -o x", "give --edges FILE, or --knn NUMBER"),
+        ("fit --nodes nodes.csv --edges edges.csv --knn 3 --label kind -o x", "--edges or --knn"),
+        ("query --nodes nodes.csv --id node", "give --edges FILE, or --knn NUMBER"),
+        ("query --nodes nodes.csv --edges edges.csv --knn 3", "--edges or --knn"),
         ("fit --nodes missing.csv --edges edges.csv --label kind -o x", "missing.csv"),
         ("fit --nodes nodes.csv --edges edges.csv --label kimd -o x", "Did you mean 'kind'"),
         ("fit --nodes nodes.csv --edges edges.csv --label kind -o no/where", "no folder 'no'"),
         ("predict nodes.csv", "not a nodegp model"),
         ("predict model.nodegp -o out.xyz", "cannot tell the format"),
         ("predict model.nodegp --edges edges.csv", "give the new nodes too"),
+        ("predict model.nodegp --knn 3", "--knn without --nodes"),
+        ("predict model.nodegp --nodes nodes.csv --edges edges.csv --knn 3", "--edges or --knn"),
         ("explain model.nodegp nobody", "no node 'nobody'"),
         ("explain model.nodegp n030 --class dog", "no class 'dog'"),
         ("query", "give a model file"),
@@ -256,6 +287,16 @@ def test_bad_input_is_said_in_a_sentence_and_writes_nothing(line, message, folde
     with pytest.raises((ValueError, OSError), match=message):
         run(line)
     assert {path.name for path in folder.iterdir()} == before
+
+
+def test_errors_name_the_option_that_mends_them(folder):
+    write_csv(folder / "wide.csv", [["node", "x", "y"], ["n030", "ant", "bee"]])
+    with pytest.raises(ValueError, match="which of its columns holds the labels: --label"):
+        run("update model.nodegp --labels wide.csv")
+    np.save(folder / "rows.npy", np.eye(40))
+    run(FIT.replace("model.nodegp", "rows.nodegp") + " --features-npy rows.npy")
+    with pytest.raises(ValueError, match="give one for these nodes too, with --features-npy"):
+        run("predict rows.nodegp --nodes nodes.csv")
 
 
 def test_python_models_work_if_they_carry_their_graph(folder):

@@ -274,6 +274,19 @@ def test_random_split_options(cora):
         cora.random_split(5, 0, exclude="tset")
 
 
+def test_random_split_with_validation_nodes_leaves_the_others_as_they_are(cora):
+    plain, more = cora.random_split(20, 3), cora.random_split(20, 3, n_val=500)
+    assert set(plain) == {"train", "test"}
+    for name, nodes in plain.items():
+        np.testing.assert_array_equal(more[name], nodes)
+    assert len(more["val"]) == len(set(more["val"].tolist())) == 500
+    taken = np.concatenate([plain["train"], plain["test"], cora.splits["test"]])
+    assert not np.isin(more["val"], taken).any()
+    assert (cora.y[more["val"]] >= 0).all()
+    with pytest.raises(ValueError, match="fewer than n_val=600"):
+        cora.random_split(20, 3, n_val=600)
+
+
 def test_random_split_never_draws_unlabelled_nodes():
     y = np.array([0, 0, 0, 1, 1, 1, -1, -1])
     data = Dataset("toy", Graph(sp.eye_array(8)), y, {"test": np.array([0])}, ("a", "b"))

@@ -79,7 +79,7 @@ def check_own_tables(output):
     assert "300 predictions written to kinds.csv" in output
     assert numbers("right for", output)[0] > 75
     assert "fill in 'kind', then: nodegp update kinds.nodegp --labels ask.csv" in output
-    assert "labels of class" in output
+    assert "The same by class" in output
 
 
 EXAMPLES = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nodegp
-from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
-from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
+from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smooth_scores
+from nodegp import Graph, GraphGPRegressor
 from nodegp.inducing import Points
 from nodegp.inference import Adam
 from nodegp.kernels import Constant
@@ -28,7 +28,7 @@ Y = hide(TRUTH, np.arange(0, 24, 2))
     ],
 )
 def test_shares_add_up_to_the_latent_mean(settings):
-    model = GraphGPClassifier(**{"kernel": FIXED_RBF, "random_state": 0, **settings})
+    model = one_hop(**{"kernel": FIXED_RBF, "random_state": 0, **settings})
     model.fit(GRAPH, Y)
     for node in (0, 7, 29):
         found = model.explain(node)
@@ -40,16 +40,16 @@ def test_shares_add_up_to_the_latent_mean(settings):
 
 
 def test_neighbours_are_the_filters():
-    model = GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, Y)
+    model = one_hop(kernel=FIXED_RBF).fit(GRAPH, Y)
     node = int(np.argmax(GRAPH.degrees))
     linked = set(GRAPH.adjacency[[node]].indices.tolist()) | {node}
     assert set(model.explain(node).neighbours.tolist()) == linked
-    alone = GraphGPClassifier(kernel=FIXED_RBF, filter="identity").fit(GRAPH, Y)
+    alone = one_hop(kernel=FIXED_RBF, filter="identity").fit(GRAPH, Y)
     assert alone.explain(node).neighbours.tolist() == [node]
 
 
 def test_an_optimiser_that_stopped_short_says_so():
-    model = GraphGPClassifier(kernel=FIXED_RBF, engine=Adam(max_iter=50, tol=0)).fit(GRAPH, Y)
+    model = one_hop(kernel=FIXED_RBF, engine=Adam(max_iter=50, tol=0)).fit(GRAPH, Y)
     found = model.explain(3)
     whole = found.from_labels.sum(0) + found.common + found.rest
     assert whole == pytest.approx(found.latent_mean)
@@ -57,7 +57,7 @@ def test_an_optimiser_that_stopped_short_says_so():
 
 
 def test_a_label_speaks_for_its_class_at_its_own_node():
-    model = GraphGPClassifier(kernel=FIXED_RBF, filter="identity").fit(GRAPH, Y)
+    model = one_hop(kernel=FIXED_RBF, filter="identity").fit(GRAPH, Y)
     for position, node in enumerate(model.labelled_):
         own = model.explain(int(node)).from_labels[position]
         assert model.classes_[own.argmax()] == TRUTH[node]
@@ -71,7 +71,7 @@ def test_likeness_to_all_labels_alike_is_kept_apart():
     y = np.full(8, -1)
     y[[0, 4]] = 0, 1
     small, large = (
-        GraphGPClassifier(kernel=FIXED_RBF + Constant(c, fixed=("variance",))).fit(Graph(A, X), y)
+        one_hop(kernel=FIXED_RBF + Constant(c, fixed=("variance",))).fit(Graph(A, X), y)
         for c in (0.01, 1000.0)
     )
     first, second = small.explain(1), large.explain(1)
@@ -82,7 +82,7 @@ def test_likeness_to_all_labels_alike_is_kept_apart():
 
 def test_new_nodes_regression_and_saved_models(tmp_path):
     larger = random_graph(35, seed=3)
-    model = GraphGPClassifier(kernel=FIXED_RBF, inducing=Points(5), random_state=0).fit(GRAPH, Y)
+    model = one_hop(kernel=FIXED_RBF, inducing=Points(5), random_state=0).fit(GRAPH, Y)
     found = model.explain(34, larger)
     assert found.latent_mean == pytest.approx(model.predict_latent(larger, [34])[0][0])
     model.save(tmp_path / "whole", include_graph=True)
@@ -101,7 +101,7 @@ def test_new_nodes_regression_and_saved_models(tmp_path):
 
 
 def test_one_node_at_a_time():
-    model = GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, Y)
+    model = one_hop(kernel=FIXED_RBF).fit(GRAPH, Y)
     with pytest.raises(ValueError, match="one node at a time"):
         model.explain([1, 2])
     with pytest.raises(ValueError, match=r"0\.\.29"):

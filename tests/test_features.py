@@ -215,13 +215,13 @@ def mostly_zero(values):
 @pytest.mark.parametrize(
     ("X", "kind"),
     [
-        (mostly_zero(1.0), "tfidf"),  # binary
-        (mostly_zero(np.arange(20) + 1.0), "tfidf"),  # counts
+        (mostly_zero(1.0), "damped"),  # binary
+        (mostly_zero(np.arange(20) + 1.0), "damped"),  # counts
         (mostly_zero(0.37), "l2"),  # weights already
         (mostly_zero(np.where(np.arange(20) % 2, 1.0, -1.0)), "standardise"),  # signs
         (np.random.default_rng(0).normal(size=(20, 10)), "standardise"),
         (np.ones((20, 10)), "standardise"),  # counts, but in every cell
-        (np.zeros((20, 10)), "tfidf"),  # nothing at all: anything but an error
+        (np.zeros((20, 10)), "damped"),  # nothing at all: anything but an error
     ],
 )
 def test_auto(make, X, kind):
@@ -235,7 +235,18 @@ def test_auto(make, X, kind):
 def test_stored_zeros_do_not_count_as_filled():
     X = sp.csr_array(np.ones((20, 10)))
     X.data[20:] = 0.0
-    assert Preprocessor.fit(X, "auto").kind == "tfidf"
+    assert Preprocessor.fit(X, "auto").kind == "damped"
+
+
+def test_damped_is_half_way_from_counts_to_tfidf():
+    X = counts()
+    whole, half = (Preprocessor.fit(X, kind) for kind in ("tfidf", "damped"))
+    assert half.scale == pytest.approx(np.sqrt(whole.scale))
+    weighted = X * half.scale
+    norms = np.linalg.norm(weighted, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        transformed(half, X), weighted / np.where(norms > 0, norms, 1.0), atol=1e-14
+    )
 
 
 def test_unknown_kind():

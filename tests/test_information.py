@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import FIXED_RBF, hide, random_graph, smooth_classes
+from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes
 from nodegp import GraphGPClassifier
 
 GRAPH = random_graph(30, seed=2)
@@ -14,7 +14,7 @@ Y = hide(TRUTH, np.arange(0, 30, 2))
 
 
 def fitted(**settings) -> GraphGPClassifier:
-    model = GraphGPClassifier(kernel=FIXED_RBF, random_state=0, **settings)
+    model = one_hop(kernel=FIXED_RBF, random_state=0, **settings)
     return model.fit(GRAPH, Y)
 
 
@@ -52,7 +52,7 @@ def test_labels_lower_information_more_than_noise():
     """Where labels abound a softmax has little left to learn, however mixed the classes are."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 30)  # no pattern at all
-    dense = GraphGPClassifier(kernel=FIXED_RBF, likelihood="softmax", calibrate=None)
+    dense = one_hop(kernel=FIXED_RBF, likelihood="softmax", calibrate=None)
     few = np.full(30, -1)
     few[:2] = 0, 1
     many = dense.fit(GRAPH, y).predict_information()

@@ -60,6 +60,44 @@ def test_calibration_error_equals_plain_loop(case, n_bins):
     assert found == pytest.approx(loop_calibration_error(y, proba, n_bins), abs=1e-12)
 
 
+def loop_debiased_error(y, proba, n_bins):
+    total = 0.0
+    for b in range(n_bins):
+        low, high = b / n_bins, (b + 1) / n_bins
+        gaps = [
+            (int(np.argmax(p)) == label) - max(p)
+            for p, label in zip(proba, y, strict=True)
+            if low < max(p) <= high
+        ]
+        pairs = [a * c for i, a in enumerate(gaps) for j, c in enumerate(gaps) if i != j]
+        if pairs:
+            total += len(gaps) / len(y) * sum(pairs) / len(pairs)
+    return total
+
+
+@given(predictions(), st.sampled_from([1, 4, 16]))
+def test_debiased_calibration_error_equals_plain_loop(case, n_bins):
+    y, proba = case
+    found = metrics.debiased_calibration_error(y, proba, n_bins)
+    assert found == pytest.approx(loop_debiased_error(y, proba, n_bins), abs=1e-12)
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.1])
+def test_debiased_calibration_error_is_right_on_average(bias):
+    """Labels drawn from the model's own probabilities, or from worse ones by a known gap."""
+    rng = np.random.default_rng(0)
+    found, plain = [], []
+    for _ in range(400):
+        p = rng.uniform(0.6, 1.0, size=60)
+        y = (rng.random(60) >= p - bias).astype(int)
+        proba = np.column_stack([p, 1.0 - p])
+        found.append(metrics.debiased_calibration_error(y, proba))
+        plain.append(metrics.expected_calibration_error(y, proba) ** 2)
+    error = np.std(found) / np.sqrt(len(found))
+    assert np.mean(found) == pytest.approx(bias**2, abs=4 * error)
+    assert np.mean(plain) > bias**2 + 4 * error  # what chance adds
+
+
 @given(predictions())
 def test_scores_equal_scikit_learn(case):
     y, proba = case

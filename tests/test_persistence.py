@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from sklearn.exceptions import NotFittedError
 
 import nodegp
-from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
+from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.inducing import Points
 from nodegp.inference import Adam
@@ -72,7 +72,7 @@ def round_trip(model, path, **settings):
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
 @pytest.mark.parametrize("inducing", ["labelled", Points(5)], ids=["labelled", "points"])
 def test_every_kernel_and_inducing_choice(kernel, inducing, tmp_path):
-    model = GraphGPClassifier(kernel, inducing=inducing, max_iter=2, random_state=0)
+    model = one_hop(kernel=kernel, inducing=inducing, max_iter=2, random_state=0)
     model.set_params(likelihood="softmax")
     model.fit(GRAPH, Y)
     again = round_trip(model, tmp_path / "m.nodegp")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nodegp
-from helpers import hide, random_graph, smooth_classes, smooth_scores
+from helpers import hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import GraphGPClassifier, GraphGPRegressor
 from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
@@ -19,7 +19,7 @@ FIRST, MORE = np.arange(0, 24, 2), np.arange(1, 16, 3)
 
 
 def classifier(**settings) -> GraphGPClassifier:
-    return GraphGPClassifier(**{"kernel": RBF(), "random_state": 0, **settings})
+    return one_hop(**{"kernel": RBF(), "random_state": 0, **settings})
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,17 @@ def tempered(proba: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def fit_temperature(
-    loo_proba: np.ndarray, y: np.ndarray, confidence: np.ndarray | None = None
+    loo_proba: np.ndarray,
+    y: np.ndarray,
+    confidence: np.ndarray | None = None,
+    usual: float = 0.0,
+    spread: float = 1.0,
 ) -> float:
     """The temperature with the least leave-one-out log loss; 1 if there is one class only.
 
-    A few dozen labels may leave the loss nearly flat, so log T has a standard normal prior: it
-    weighs as much as a label or two. A label of which the expert was unsure counts for less.
+    A few dozen labels may leave the loss nearly flat, and a class that loses one of its two labels
+    looks worse than it is, so log T has a normal prior of mean ``usual`` and standard deviation
+    ``spread``. A label of which the expert was unsure counts for less.
     """
     weight = np.ones(len(y)) if confidence is None else confidence
     if loo_proba.shape[1] < 2:
@@ -43,10 +48,10 @@ def fit_temperature(
     def loss(log_temperature: float) -> float:
         proba = tempered(loo_proba, float(np.exp(log_temperature)))
         fit = -float((weight * np.log(np.maximum(proba[rows, y], _SMALLEST))).sum())
-        return fit + 0.5 * log_temperature**2
+        return fit + 0.5 * ((log_temperature - usual) / spread) ** 2
 
     found = minimize_scalar(loss, bounds=_BOUNDS, method="bounded", options={"xatol": 1e-3})
-    return float(np.exp(found.x)) if found.fun < loss(0.0) else 1.0
+    return float(np.exp(found.x)) if found.fun < loss(usual) else float(np.exp(usual))
 
 
 def set_threshold(loo_proba: np.ndarray, y: np.ndarray, coverage: float) -> float:
@@ -62,3 +67,8 @@ def set_threshold(loo_proba: np.ndarray, y: np.ndarray, coverage: float) -> floa
     # The 1e-9 is for shares such as 1 - 0.9, which fall short of a tenth by rounding.
     rank = int(np.floor((1.0 - coverage) * (len(y) + 1) + 1e-9))
     return float(of_truth[rank - 1]) if rank >= 1 else 0.0
+
+
+def in_sets(proba: np.ndarray, threshold: float) -> np.ndarray:
+    """Which classes are in each prediction set: the likeliest, and all above the threshold."""
+    return (proba >= threshold) | (proba >= proba.max(axis=1, keepdims=True))

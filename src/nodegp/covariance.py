@@ -28,8 +28,9 @@ from nodegp.features import (
     inner_products_stacked,
     ragged_pairs,
 )
-from nodegp.filters import Bags
-from nodegp.kernels import Tile
+from nodegp.filters import Bags, KnownBags, LowRankBags, SeveralBags
+from nodegp.filters.lowrank import low_rank_features
+from nodegp.kernels import Linear, Tile
 from nodegp.linalg import sparse_matmul
 from nodegp.prior import FilteredKernel, SummedKernel, resolved
 
@@ -45,7 +46,7 @@ def covariance(kernel: Any, a: Any, b: Any) -> Tensor:
     if isinstance(kernel, SummedKernel):
         parts = zip(kernel.kernels, a.parts, b.parts, strict=True)
         return torch.stack([covariance(*part) for part in parts]).sum(0)
-    kernel, a, b = resolved(kernel, a, b)
+    kernel, a, b = plain(kernel, a, b)
     coefficients = kernel.coefficients()
     if coefficients is None or len(coefficients) > 2:
         return _filtered(lambda tile: [kernel(tile)], a, b)[0]
@@ -60,7 +61,7 @@ def variance(kernel: Any, a: Any) -> Tensor:
     """Var of each bag, shape (len(a),): the diagonal of Eq. 12 without the rest."""
     if isinstance(kernel, SummedKernel):
         return torch.stack(variances(kernel, a)).sum(0)
-    kernel, a = resolved(kernel, a)
+    kernel, a = plain(kernel, a)
     coefficients = kernel.coefficients()
     if coefficients is not None and len(coefficients) <= 2:
         return _combine(coefficients, _low_powers_within(a))
@@ -70,6 +71,57 @@ def variance(kernel: Any, a: Any) -> Tensor:
 def variances(kernel: Any, a: Any) -> list[Tensor]:
     """What each of several functions adds to the variances."""
     return [variance(k, part) for k, part in zip(kernel.kernels, a.parts, strict=True)]
+
+
+def plain(kernel: Any, *bags: Any, ask: Any = None) -> tuple[Any, ...]:
+    """A kernel and bags of rows that give the same covariances as these: what is yet to be
+    filtered is, and low-rank forms become a linear kernel on their features.
+
+    ``ask`` gives the covariances that those are made of, by default from scratch; with it, they
+    may be kept for the next time.
+    """
+    if isinstance(kernel, SummedKernel):
+        pairs = [
+            plain(own, *parts, ask=ask)
+            for own, *parts in zip(kernel.kernels, *(b.parts for b in bags), strict=True)
+        ]
+        kernels, *shown = zip(*pairs, strict=True)
+        return SummedKernel(kernels), *(SeveralBags(parts) for parts in shown)
+    kernel, *shown = resolved(kernel, *bags)
+    covariances = partial(ask or covariance, kernel)
+    features = low_rank_features(covariances, tuple(shown), again=ask is not None)
+    return (kernel, *shown) if features is None else (_LINEAR, *features)
+
+
+_LINEAR = Linear(1.0)
+
+
+@torch.no_grad()
+def standing(kernel: Any, bags: Any) -> Any:
+    """Bags that need no graph any more, now that the kernel is settled."""
+    if isinstance(bags, SeveralBags):
+        parts = zip(kernel.kernels, bags.parts, strict=True)
+        return SeveralBags(tuple(standing(*part) for part in parts))
+    if not isinstance(bags, LowRankBags):
+        return bags
+    return KnownBags(plain(kernel, bags)[1].rows.values)
+
+
+class _Kept:
+    """Covariances between bags that stay: those that low-rank forms are made of."""
+
+    def __init__(self) -> None:
+        self._caches: dict[tuple[int, int], CovarianceCache] = {}
+
+    @classmethod
+    def needed(cls, *bags: Any) -> _Kept | None:
+        return cls() if any(isinstance(b, LowRankBags) for b in bags) else None
+
+    def __call__(self, kernel: Any, a: Any, b: Any) -> Tensor:
+        key = id(a), id(b)
+        if key not in self._caches:
+            self._caches[key] = CovarianceCache(kernel, a, b)
+        return self._caches[key](kernel)
 
 
 class CovarianceCache:
@@ -85,10 +137,13 @@ class CovarianceCache:
         self._a, self._b = a.in_memory(), b.in_memory()
         self._powers: list[Tensor] | None = None
         self._tile: Tile | None = None
+        self._low_rank = _Kept.needed(a, b)
         self._parts: list[CovarianceCache] | None = None
         if isinstance(kernel, SummedKernel):
             parts = zip(kernel.kernels, self._a.parts, self._b.parts, strict=True)
             self._parts = [CovarianceCache(*part) for part in parts]
+            return
+        if self._low_rank is not None:
             return
         if isinstance(kernel, FilteredKernel):
             return  # rows that change with the hyper-parameters leave nothing to keep
@@ -105,6 +160,8 @@ class CovarianceCache:
         if self._parts is not None:
             pairs = zip(self._parts, kernel.kernels, strict=True)
             return torch.stack([cache(own) for cache, own in pairs]).sum(0)
+        if self._low_rank is not None:
+            return covariance(*plain(kernel, self._a, self._b, ask=self._low_rank))
         if self._powers is not None:
             return _combine(kernel.coefficients(), self._powers)
         if self._tile is not None:
@@ -121,7 +178,8 @@ class VarianceCache:
         self._a = a.in_memory()
         self._powers: list[Tensor] | None = None
         self._tiles: list[_BagTile] | None = None
-        if isinstance(kernel, FilteredKernel | SummedKernel):
+        self._low_rank = _Kept.needed(a)
+        if isinstance(kernel, FilteredKernel | SummedKernel) or self._low_rank is not None:
             return
         coefficients = kernel.coefficients()
         if coefficients is not None:
@@ -137,6 +195,8 @@ class VarianceCache:
                 self._tiles = [build() for build in _bag_tiles(self._a)]
 
     def __call__(self, kernel: Any) -> Tensor:
+        if self._low_rank is not None:
+            return variance(*plain(kernel, self._a, ask=self._low_rank))
         if isinstance(kernel, FilteredKernel | SummedKernel):
             return variance(kernel, self._a)
         if self._powers is not None:

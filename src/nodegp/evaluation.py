@@ -15,7 +15,12 @@ import numpy as np
 from sklearn.base import clone
 
 from nodegp import metrics
+from nodegp.calibration import in_sets, set_threshold
 from nodegp.labels import as_labels, encode, is_labelled
+
+# Every label's set comes from other labels: up to so many each is left out by itself, and more of
+# them in so many parts, to save time.
+_PARTS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +32,7 @@ class Evaluation:
     nodes: np.ndarray  # (n,) node numbers
     y: np.ndarray  # (n,) positions among the classes
     proba: np.ndarray  # (n, C)
+    sets: np.ndarray | None = None  # (n, C) which classes are in each prediction set
 
     @property
     def accuracy(self) -> float:
@@ -35,7 +41,7 @@ class Evaluation:
     @property
     def accuracy_error(self) -> float:
         """Standard error of the accuracy."""
-        return float(np.sqrt(self.accuracy * (1 - self.accuracy) / len(self.y)))
+        return _standard_error(self.accuracy, len(self.y))
 
     @property
     def log_loss(self) -> float:
@@ -60,26 +66,58 @@ class Evaluation:
     def reliability(self) -> metrics.ReliabilityCurve:
         return metrics.reliability_curve(self.y, self.proba)
 
+    @property
+    def set_coverage(self) -> float:
+        """Share of the prediction sets that hold the true class; NaN if there are no sets."""
+        if self.sets is None:
+            return float("nan")
+        return float(self.sets[np.arange(len(self.y)), self.y].mean())
+
+    @property
+    def set_coverage_error(self) -> float:
+        """Standard error of that share."""
+        return _standard_error(self.set_coverage, len(self.y))
+
+    @property
+    def set_size(self) -> float:
+        """Mean number of classes in a prediction set."""
+        return float("nan") if self.sets is None else float(self.sets.sum(axis=1).mean())
+
+    def answered(self, abstain_below: float) -> Evaluation | None:
+        """The same of the nodes whose likeliest class has at least this probability, if any."""
+        kept = self.proba.max(axis=1) >= abstain_below
+        if not kept.any():
+            return None
+        sets = None if self.sets is None else self.sets[kept]
+        return Evaluation(
+            self.how, self.classes, self.nodes[kept], self.y[kept], self.proba[kept], sets
+        )
+
     def scores(self) -> dict[str, Any]:
         """The numbers, by name."""
-        names = ("accuracy", "accuracy_error", "log_loss", "brier", "calibration_error")
+        names = ["accuracy", "accuracy_error", "log_loss", "brier", "calibration_error"]
+        if self.sets is not None:
+            names += ["set_coverage", "set_coverage_error", "set_size"]
         return {"how": self.how, "n": len(self.y)} | {name: getattr(self, name) for name in names}
 
 
-def leave_one_out(model: Any) -> Evaluation:
+def leave_one_out(model: Any, coverage: float | None = None) -> Evaluation:
     """Of a fitted GraphGPClassifier: what its posterior says of each label without that label.
 
     Costs nothing. Hyper-parameters and temperature have seen all labels, so with very few of
-    them it is a little kind to the model.
+    them it is a little kind to the model. With ``coverage`` also prediction sets, each from the
+    scores of other labels.
     """
-    y = np.searchsorted(model.classes_, model.labels_)
-    return Evaluation("leave-one-out", model.classes_, model.labelled_, y, model.loo_proba_)
+    y, proba = np.searchsorted(model.classes_, model.labels_), model.loo_proba_
+    sets = None if coverage is None else _sets_from_others(proba, y, coverage)
+    return Evaluation("leave-one-out", model.classes_, model.labelled_, y, proba, sets)
 
 
-def against(model: Any, y: Any, graph: Any = None) -> Evaluation:
+def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = None) -> Evaluation:
     """Of a fitted model, on the nodes that have a label in ``y``; others are left out.
 
-    Labels that the model was fitted to are not left out: pass only those it has not seen.
+    Labels that the model was fitted to are not left out: pass only those it has not seen. With
+    ``coverage`` also prediction sets, if the model has ``predict_set``.
     """
     y, labelled = _labelled(y, model.unlabelled)
     known = set(model.classes_.tolist())
@@ -90,7 +128,10 @@ def against(model: Any, y: Any, graph: Any = None) -> Evaluation:
         )
     proba = model.predict_proba(graph, labelled)
     targets = encode(y[labelled], model.classes_)[1]
-    return Evaluation("given labels", model.classes_, labelled, targets, proba)
+    sets = None
+    if coverage is not None and hasattr(model, "predict_set"):
+        sets = model.predict_set(graph, labelled, coverage)
+    return Evaluation("given labels", model.classes_, labelled, targets, proba, sets)
 
 
 def cross_validate(
@@ -101,6 +142,7 @@ def cross_validate(
     *,
     classes: Any = None,
     random_state: int | None = 0,
+    coverage: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Fit a fresh copy of a model with each fold's labels hidden, and predict them.
@@ -117,12 +159,16 @@ def cross_validate(
     classes : sequence, optional
         All classes there are, if some have no label yet.
     random_state : int or None
+    coverage : float, optional
+        Also prediction sets, if the model has ``predict_set``.
     progress : callable, optional
         Called with the number of folds done.
     """
     y, labelled = _labelled(y, getattr(model, "unlabelled", -1))
     classes, targets = encode(y[labelled], classes)
     proba = np.zeros((len(labelled), len(classes)))
+    with_sets = coverage is not None and hasattr(model, "predict_set")
+    sets = np.zeros(proba.shape, dtype=bool) if with_sets else None
     for done, (train, test) in enumerate(_folds(targets, folds, random_state), start=1):
         hidden = np.full(len(y), None, dtype=object)
         hidden[labelled[train]] = y[labelled[train]]
@@ -131,10 +177,27 @@ def cross_validate(
         known = {"classes": classes} if "classes" in signature(fitted.fit).parameters else {}
         fitted.fit(graph, hidden, **known)
         columns = np.searchsorted(classes, fitted.classes_)
-        proba[np.ix_(test, columns)] = fitted.predict_proba(graph, labelled[test])
+        where = np.ix_(test, columns)
+        proba[where] = fitted.predict_proba(graph, labelled[test])
+        if sets is not None:
+            sets[where] = fitted.predict_set(graph, labelled[test], coverage)
         if progress is not None:
             progress(done)
-    return Evaluation(f"{folds} folds", classes, labelled, targets, proba)
+    return Evaluation(f"{folds} folds", classes, labelled, targets, proba, sets)
+
+
+def _sets_from_others(proba: np.ndarray, y: np.ndarray, coverage: float) -> np.ndarray:
+    """Prediction sets of labels by thresholds that these labels had no part in."""
+    sets = np.zeros(proba.shape, dtype=bool)
+    parts = np.arange(len(y)) % _PARTS
+    for part in range(min(_PARTS, len(y))):
+        here, others = parts == part, parts != part
+        sets[here] = in_sets(proba[here], set_threshold(proba[others], y[others], coverage))
+    return sets
+
+
+def _standard_error(share: float, count: int) -> float:
+    return float(np.sqrt(share * (1 - share) / count))
 
 
 def _labelled(y: Any, unlabelled: Any) -> tuple[np.ndarray, np.ndarray]:

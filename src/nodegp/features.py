@@ -18,7 +18,8 @@ from torch import Tensor
 
 from nodegp.linalg import sparse_matmul
 
-KINDS = ("auto", "tfidf", "l2", "standardise", "raw")
+KINDS = ("auto", "damped", "tfidf", "l2", "standardise", "raw")
+WORDS = ("damped", "tfidf")  # kinds for counts of words
 _DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
 _BLOCK = 1 << 22  # entries at a time where a pass over all nodes is needed
 
@@ -177,6 +178,19 @@ class _Gram(torch.autograd.Function):
         return (grads[0] + grads[0].mT) @ rows
 
 
+def paired_cosines(left: Rows, right: Rows) -> np.ndarray:
+    """The cosine of each row with the row of the same number; zero where one of them is zero."""
+    if left.is_sparse:
+        inner = np.asarray(left.values.multiply(right.values).sum(axis=1)).ravel()
+        if left.centre is not None:
+            centre = left.centre
+            inner = inner - left.values @ centre - right.values @ centre + centre @ centre
+    else:
+        inner = (left.values * right.values).sum(1).numpy()
+    squares = (left.squared_norms() * right.squared_norms()).numpy()
+    return inner / np.sqrt(np.where(squares > 0, squares, np.inf))
+
+
 def inner_products_stacked(rows: Rows, groups: np.ndarray) -> Tensor:
     """Gram tiles of groups of dense rows: ``groups`` (B, d) are row numbers, the answer is
     (B, d, d)."""
@@ -265,8 +279,8 @@ class Preprocessor:
             kind = _kind_for(raw)
         n_features = raw.shape[1]
         scale, centre = None, None
-        if kind == "tfidf":
-            scale = _idf(raw)
+        if kind in WORDS:
+            scale = _idf(raw) if kind == "tfidf" else np.sqrt(_idf(raw))
         elif kind == "standardise":
             mean, deviation = _moments(raw)
             # A column that never varies says nothing. Variance 1/D, not 1, gives rows a
@@ -274,7 +288,7 @@ class Preprocessor:
             with np.errstate(divide="ignore"):
                 scale = np.where(deviation > 0, 1.0 / (deviation * np.sqrt(n_features)), 0.0)
             centre = mean * scale
-        fitted = cls(kind, scale, kind in ("tfidf", "l2"), centre, n_features)
+        fitted = cls(kind, scale, kind in (*WORDS, "l2"), centre, n_features)
         if center and kind != "standardise":
             return cls(kind, scale, fitted.unit_rows, fitted._mean(raw), n_features)
         return fitted
@@ -335,12 +349,12 @@ class Preprocessor:
 
 
 def _kind_for(raw: Any) -> str:
-    """TF-IDF for sparse counts, unit rows for other sparse non-negative ones, else standardise."""
+    """What suits sparse counts, unit rows for other sparse non-negative ones, else standardise."""
     values = raw.data if sp.issparse(raw) else raw
     filled = np.count_nonzero(values) / max(raw.shape[0] * raw.shape[1], 1)
     if filled > 0.25 or (values.size and values.min() < 0):
         return "standardise"
-    return "tfidf" if np.array_equal(values, np.round(values)) else "l2"
+    return "damped" if np.array_equal(values, np.round(values)) else "l2"
 
 
 def _idf(raw: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from nodegp.estimators.base import FILTERS, component
 from nodegp.features import Preprocessor, Rows
-from nodegp.filters import Filter, NeighbourMean
+from nodegp.filters import Bags, Filter, NeighbourMean
 from nodegp.graph import Graph, check_nodes
 
 try:
@@ -42,7 +42,7 @@ class GraphKernel(gpytorch.kernels.Kernel):
         On the features. Its hyper-parameters are the only ones; their precision and device are
         those of the answer.
     filter : "mean" (the paper's neighbourhood mean), "identity", or a Filter
-    features : "auto", "tfidf", "l2", "standardise" or "raw"
+    features : "auto", "damped", "tfidf", "l2", "standardise" or "raw"
         Preprocessing, as in GraphGPClassifier.
     active_dims : tuple of int, optional
         Which column of the inputs holds the node numbers, where there are others.
@@ -98,6 +98,10 @@ class GraphKernel(gpytorch.kernels.Kernel):
     def _side(self, x: Tensor) -> _Side:
         nodes = _node_numbers(x, self.graph.n_nodes)
         bags = self.filter.bags(self.graph, self._rows, nodes).in_memory()
+        if not isinstance(bags, Bags):
+            raise TypeError(
+                f"a GraphKernel takes a filter of full rank and one function, not {self.filter!r}"
+            )
         assert isinstance(bags.rows, Rows)
         like = next(self.base_kernel.parameters(), torch.zeros((), device=x.device))
         return _Side(x.shape[:-1], bags.row_weights(), _dense(bags.rows).to(like))

@@ -44,6 +44,7 @@ class Graph:
         self, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
     ):
         self.relations: dict[str, sp.csr_array] | None = None
+        self.n_settled: int | None = None  # nodes after these hear of them, and are not heard
         if isinstance(adjacency, Mapping) and not sp.issparse(adjacency):
             self.relations, adjacency = _relations(adjacency)
         self.adjacency: sp.csr_array = _undirected(adjacency)
@@ -66,17 +67,44 @@ class Graph:
     @property
     def degrees(self) -> np.ndarray:
         """Weighted degree of each node, shape (N,)."""
-        return np.asarray(self.adjacency.sum(axis=1)).ravel()
+        return np.asarray(self.heard.sum(axis=1)).ravel()
+
+    @property
+    def heard(self) -> sp.csr_array:
+        """The adjacency as a filter reads it: row n has the nodes that n hears of."""
+        if self.n_settled is None:
+            return self.adjacency
+        settled = (np.arange(self.n_nodes) < self.n_settled).astype(np.float64)
+        return sp.csr_array(self.adjacency @ sp.diags_array(settled))
 
     def positions(self, ids: Sequence) -> np.ndarray:
         """Row numbers of the nodes with these ids."""
         if self.ids is None:
             raise ValueError("this graph has no ids; pass ids= to Graph to use them")
-        where = {name: n for n, name in enumerate(self.ids.tolist())}
-        missing = [name for name in ids if name not in where]
+        missing = [name for name in ids if name not in self._where]
         if missing:
-            raise ValueError(f"{len(missing)} ids are not in the graph, first: {missing[:5]}")
-        return np.array([where[name] for name in ids], dtype=np.intp)
+            some = ", ".join(map(repr, self.ids[:3].tolist()))
+            raise ValueError(
+                f"{len(missing)} ids are not in the graph, first: {missing[:5]}; its ids look "
+                f"like {some}"
+            )
+        return np.array([self._where[name] for name in ids], dtype=np.intp)
+
+    @cached_property
+    def _where(self) -> dict[Any, int]:
+        return {} if self.ids is None else {name: n for n, name in enumerate(self.ids.tolist())}
+
+    def numbers(self, nodes: Any) -> np.ndarray:
+        """The numbers of these nodes, which may be given in any way there is.
+
+        Parameters
+        ----------
+        nodes : node numbers, ids that are text, or a mask; None means every node
+            A number is always the node's place in the graph, never its id: for ids that are
+            numbers see :meth:`positions`. Text is always an id.
+        """
+        names = _as_text(nodes)
+        return check_nodes(nodes, self.n_nodes) if names is None else self.positions(names)
 
     def relation(self, name: str) -> Graph:
         """The same nodes with the edges of one kind."""
@@ -92,8 +120,9 @@ class Graph:
         return {}  # the same object each time, so that what is kept for a graph is found again
 
     def subgraph(self, nodes: Any) -> Graph:
-        """The graph of these nodes (numbers or mask) and the edges between them, in this order."""
-        nodes = check_nodes(nodes, self.n_nodes)
+        """The graph of these nodes (as in :meth:`numbers`) and the edges between them, in this
+        order."""
+        nodes = self.numbers(nodes)
         edges: Any = self.adjacency[nodes][:, nodes]
         if self.relations is not None:
             edges = {name: matrix[nodes][:, nodes] for name, matrix in self.relations.items()}
@@ -219,7 +248,7 @@ class Graph:
         Parameters
         ----------
         y : one number per node, optional
-        splits : name -> node numbers or mask, optional
+        splits : name -> nodes as in :meth:`numbers`, optional
             Each becomes a ``<name>_mask``.
         """
         from nodegp.interchange import to_pyg
@@ -252,6 +281,15 @@ def check_nodes(nodes: Any, n_nodes: int) -> np.ndarray:
             f"node numbers must lie in 0..{n_nodes - 1}, got {nodes.min()}..{nodes.max()}"
         )
     return nodes.astype(np.intp)
+
+
+def _as_text(nodes: Any) -> list[str] | None:
+    """Names of nodes as a list, if text is what was given."""
+    values = np.atleast_1d(np.asarray(nodes))
+    if values.ndim != 1 or values.dtype.kind not in "OUT":
+        return None
+    names = values.tolist()
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _relations(kinds: Mapping[str, Any]) -> tuple[dict[str, sp.csr_array], sp.coo_array]:

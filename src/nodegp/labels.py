@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import warnings
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
+
+
+class Given(NamedTuple):
+    """What is known of some nodes."""
+
+    nodes: np.ndarray
+    labels: np.ndarray
+    confidence: np.ndarray  # the probability that a label is right
+
+    def at(self, index: np.ndarray) -> Given:
+        return Given(*(part[index] for part in self))
 
 
 def as_labels(y: Any) -> Any:

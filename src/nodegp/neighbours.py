@@ -21,8 +21,8 @@ def table_graph(raw: Any, rows: LazyRows, n_neighbors: int) -> Graph:
 
 
 def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k: int) -> Graph:
-    """The known rows followed by new ones, each new one linked to its nearest known rows only:
-    so an answer does not depend on which other rows are asked about."""
+    """The known rows followed by new ones, each new one linked to its nearest known rows only,
+    which take no notice: so an answer does not depend on which other rows are asked about."""
     n_known, n_new = known.n_nodes, len(rows)
     searcher = _searcher(min(k, n_known)).fit(_coordinates(known_rows))
     links = searcher.kneighbors_graph(_coordinates(rows))
@@ -31,7 +31,9 @@ def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k
         features: Any = sp.vstack([sp.csr_array(known.features), sp.csr_array(raw)], format="csr")
     else:
         features = np.vstack([np.asarray(known.features), raw])
-    return Graph(adjacency, features)
+    graph = Graph(adjacency, features)
+    graph.n_settled = n_known
+    return graph
 
 
 def _empty(n: int) -> sp.csr_array:

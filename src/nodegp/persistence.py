@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,9 +22,10 @@ from safetensors.numpy import save as to_bytes
 
 from nodegp.component import Component, from_dict
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
+from nodegp.estimators.recipes import Score
 from nodegp.features import Preprocessor, Rows
 from nodegp.files import check_place, write_atomically
-from nodegp.filters import Bags, SeveralBags
+from nodegp.filters import Bags, Filter, KnownBags, SeveralBags, Spectral
 from nodegp.graph import Graph
 from nodegp.posterior import Posterior
 
@@ -46,6 +48,7 @@ _SCALARS = (
     "table_",
     "temperature_",
     "start_",
+    "selection_",
     "target_mean_",
     "target_scale_",
 )
@@ -98,6 +101,10 @@ def save(
         },
         "preprocessor": _describe_preprocessor(model.preprocessor_, arrays),
         "inducing": _describe_bags(model.posterior_.inducing, arrays),
+        "landmarks": [
+            _describe_bags(part.landmarks, arrays, f"landmarks.{j}")
+            for j, part in enumerate(filter(_is_low_rank, model.filter_.parts()))
+        ],
     }
     posterior = model.posterior_
     for name in _POSTERIOR:
@@ -177,8 +184,17 @@ def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
     model = _ESTIMATORS[description["estimator"]](**parameters)
     for name, data in description["components"].items():
         setattr(model, name, from_dict(data))
+    landmarks = (_rebuild_bags(data, stored) for data in description.get("landmarks", ()))
+    model.filter_ = model.filter_.with_parts(
+        [
+            replace(part, landmarks=next(landmarks)) if _is_low_rank(part) else part
+            for part in model.filter_.parts()
+        ]
+    )
     for name, value in description["scalars"].items():
         setattr(model, name, value)
+    if hasattr(model, "selection_"):
+        model.selection_ = [Score(*row) for row in model.selection_]
     for name, entry in description["arrays"].items():
         setattr(model, name, _get(entry, stored))
     model.preprocessor_ = _rebuild_preprocessor(description["preprocessor"], stored)
@@ -280,6 +296,8 @@ def _describe_bags(bags: Any, arrays: _Arrays, name: str = "inducing") -> dict[s
     if isinstance(bags, SeveralBags):
         parts = enumerate(bags.parts)
         return {"parts": [_describe_bags(part, arrays, f"{name}.{j}") for j, part in parts]}
+    if isinstance(bags, KnownBags):
+        return {"features": arrays.put(f"{name}.features", bags.features.numpy())}
     rows = bags.in_memory().rows
     assert isinstance(rows, Rows)
     values = rows.values if rows.is_sparse else rows.values.numpy()
@@ -293,10 +311,16 @@ def _describe_bags(bags: Any, arrays: _Arrays, name: str = "inducing") -> dict[s
 def _rebuild_bags(data: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:
     if "parts" in data:
         return SeveralBags(tuple(_rebuild_bags(part, stored) for part in data["parts"]))
+    if "features" in data:
+        return KnownBags(torch.from_numpy(_get(data["features"], stored)))
     values = _get(data["values"], stored)
     if not sp.issparse(values):
         values = torch.from_numpy(values)
     return Bags(_get(data["weights"], stored), Rows(values, _get(data["centre"], stored)))
+
+
+def _is_low_rank(part: Filter) -> TypeGuard[Spectral]:
+    return isinstance(part, Spectral) and part.rank is not None
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.covariance import covariance, variance
+from nodegp.covariance import covariance, plain, variance
 from nodegp.filters import Bags, SeveralBags
 from nodegp.kernels import Kernel
 from nodegp.linalg import sparse_matmul
@@ -63,10 +63,11 @@ class Posterior:
         """q(h) at each bag."""
         # With every row of the bags first, then mixed block by block: the rows' covariances are
         # the one large array here, and a second of that size would double the memory.
+        kernel, bags, inducing = plain(self.kernel, bags, self.inducing)
         weights = None if isinstance(bags, SeveralBags) else bags.weights
         rows = bags if weights is None else Bags(None, bags.rows)
-        by_row = covariance(self.kernel, rows, self.inducing)  # (T, M)
-        prior = self._cast(variance(self.kernel, bags))
+        by_row = covariance(kernel, rows, inducing)  # (T, M)
+        prior = self._cast(variance(kernel, bags))
         mean = torch.empty(len(bags), self.n_latents, dtype=self.mean.dtype)
         var = torch.empty_like(mean)
         step = max(_BLOCK // self.mean.numel(), 1)
@@ -82,8 +83,9 @@ class Posterior:
     @torch.no_grad()
     def joint(self, bags: Bags) -> tuple[Tensor, Tensor]:
         """Mean (R, L) and covariance (L, R, R) of h over all the bags together."""
-        w = self.project(covariance(self.kernel, bags, self.inducing))
-        cov = self._cast(covariance(self.kernel, bags, bags)) - w.mT @ self.gain @ w
+        kernel, bags, inducing = plain(self.kernel, bags, self.inducing)
+        w = self.project(covariance(kernel, bags, inducing))
+        cov = self._cast(covariance(kernel, bags, bags)) - w.mT @ self.gain @ w
         return (self.mean @ w).mT.cpu(), (0.5 * (cov + cov.mT)).cpu()
 
     def project(self, cross: Tensor) -> Tensor:

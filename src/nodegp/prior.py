@@ -69,7 +69,7 @@ class Prior(NamedTuple):
 
 
 def prior_at(
-    filter: Filter, kernel: Kernel, graph: Graph, features: LazyRows, nodes: np.ndarray
+    filter: Filter, kernel: Any, graph: Graph, features: LazyRows, nodes: np.ndarray
 ) -> Prior:
     """What engines work with to fit h at these nodes."""
     if isinstance(filter, Summed):

@@ -8,6 +8,8 @@
 from nodegp.active.acquisition import Acquisition, Choice, Degree, Random, Situation
 from nodegp.active.bald import BALD
 from nodegp.active.eer import EER
+from nodegp.active.gpvopt import GPVOPT
+from nodegp.active.hybrid import Hybrid
 from nodegp.active.learner import ActiveLearner, Step
 from nodegp.active.s2 import S2
 from nodegp.active.sopt import SOPT
@@ -19,6 +21,7 @@ from nodegp.active.vopt import VOPT
 __all__ = [
     "BALD",
     "EER",
+    "GPVOPT",
     "S2",
     "SOPT",
     "STRATEGIES",
@@ -29,6 +32,7 @@ __all__ = [
     "Choice",
     "Degree",
     "Entropy",
+    "Hybrid",
     "Margin",
     "Random",
     "Situation",

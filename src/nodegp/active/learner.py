@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from nodegp.active.acquisition import Acquisition, Situation
-from nodegp.graph import Graph, check_nodes
+from nodegp.graph import Graph
 
 Oracle = Callable[[int], Any]
 _WHOLE = (int, np.integer)
@@ -42,9 +42,9 @@ class ActiveLearner:
     oracle : callable, or one label per node
         ``oracle(node)`` is the node's label, or None (NaN, -1) if the expert does not know:
         such a node is not asked about again.
-    initial : node numbers, optional
+    initial : node numbers or ids that are text, optional
         Asked about in the first round. Without any, the acquisition function chooses.
-    candidates : node numbers or mask, optional
+    candidates : node numbers, ids that are text, or a mask, optional
         Which nodes may be asked about; all by default. ``initial`` ones are asked about anyway.
     classes : sequence, optional
         All classes there are; handed to the model's ``fit``, which must then accept it.
@@ -71,9 +71,9 @@ class ActiveLearner:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         self.model, self.graph, self.acquisition = model, graph, acquisition
         self.oracle = oracle if callable(oracle) else _answers_from(oracle, graph.n_nodes)
-        self.initial = None if initial is None else check_nodes(initial, graph.n_nodes)
+        self.initial = None if initial is None else graph.numbers(initial)
         self.candidates = np.zeros(graph.n_nodes, dtype=bool)
-        self.candidates[check_nodes(candidates, graph.n_nodes)] = True
+        self.candidates[graph.numbers(candidates)] = True
         self.classes, self.batch_size = classes, batch_size
         self.rng = np.random.default_rng(random_state)
         self.answers: dict[int, Any] = {}  # by node, None where the oracle did not know

@@ -9,16 +9,19 @@ import numpy as np
 from nodegp.active.acquisition import Acquisition, Choice, Degree, Random, Situation
 from nodegp.active.bald import BALD
 from nodegp.active.eer import EER
+from nodegp.active.gpvopt import GPVOPT
+from nodegp.active.hybrid import Hybrid
 from nodegp.active.s2 import S2
 from nodegp.active.sopt import SOPT
 from nodegp.active.uncertainty import Entropy, Margin
 from nodegp.active.vopt import VOPT
-from nodegp.graph import Graph, check_nodes
+from nodegp.graph import Graph
 from nodegp.labels import as_labels, is_labelled
 from nodegp.seeds import generator
 
 STRATEGIES: dict[str, type[Acquisition]] = {
-    kind.name: kind for kind in (SOPT, VOPT, S2, Random, Degree, Entropy, Margin, BALD, EER)
+    kind.name: kind
+    for kind in (SOPT, VOPT, Hybrid, GPVOPT, S2, Random, Degree, Entropy, Margin, BALD, EER)
 }
 
 
@@ -41,12 +44,12 @@ def suggest(
     n : int
         How many; fewer are given if there are fewer.
     strategy : one of ``STRATEGIES``, or an Acquisition
-        entropy, margin and bald need ``model``, s2 and eer need ``y``; where these are missing
-        sopt chooses, and the choice's ``note`` says so.
+        hybrid, gp-vopt, entropy, margin and bald need ``model``, s2 and eer need ``y``; where
+        these are missing sopt chooses, and the choice's ``note`` says so.
     y : one entry per node, optional
         The labels so far; ``unlabelled``, None or NaN where there is none.
     model : fitted model, optional
-    candidates : node numbers or mask, optional
+    candidates : node numbers, ids that are text, or a mask, optional
         Which nodes may be asked about; all without a label by default, and never one with.
     unlabelled : default -1
     random_state : int, Generator or RandomState, optional
@@ -64,7 +67,7 @@ def suggest(
             raise ValueError(f"y has shape {y.shape} for {graph.n_nodes} nodes; give one per node")
         labelled = is_labelled(y, unlabelled)
     asked = np.zeros(graph.n_nodes, dtype=bool)
-    asked[check_nodes(candidates, graph.n_nodes)] = True
+    asked[graph.numbers(candidates)] = True
     rng = generator(random_state)
     situation = Situation(graph, labelled, asked & ~labelled, model, rng, y)
     return strategy.explain_choice(situation, n)

@@ -3,6 +3,7 @@
 ``REGISTRY`` maps the short name of each to its class; the contract tests run over it.
 """
 
+from nodegp.baselines.appnp import APPNP
 from nodegp.baselines.base import Baseline
 from nodegp.baselines.chebnet import ChebNet
 from nodegp.baselines.dcnn import DCNN
@@ -20,6 +21,7 @@ from nodegp.baselines.semiemb import SemiEmb
 from nodegp.baselines.xgp import MixedGraphGP
 
 __all__ = [
+    "APPNP",
     "DCNN",
     "GCN",
     "ICA",
@@ -41,6 +43,7 @@ __all__ = [
 
 REGISTRY: dict[str, type[Baseline]] = {
     "gcn": GCN,
+    "appnp": APPNP,
     "chebnet": ChebNet,
     "dcnn": DCNN,
     "monet": MoNet,

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
-from nodegp.graph import Graph, check_nodes
+from nodegp.graph import Graph
 from nodegp.interchange import as_graph, node_labels
 from nodegp.labels import as_labels, encode, is_labelled, require_classes
 
@@ -82,9 +82,10 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
         ----------
         graph : Graph, networkx graph or PyTorch Geometric Data
         y : one entry per node
-            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none. On a
-            networkx graph also the name of a node attribute, or a dict node -> label. A Data has
-            its own: ``data.y`` at the nodes of its ``train_mask``, or at all if it has none.
+            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none. Or a
+            dict id -> label (node number -> label if the Graph has no ids). On a networkx graph
+            also the name of a node attribute. A Data has its own: ``data.y`` at the nodes of its
+            ``train_mask``, or at all if it has none.
         classes : sequence, optional
             All classes there are, if some have no label yet.
         y_val : one entry per node, optional
@@ -166,7 +167,7 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
         ----------
         graph : as in :meth:`fit`, default the graph fitted on
             Another one only where the method is ``inductive``.
-        nodes : node numbers or mask, optional
+        nodes : node numbers, ids that are text, or a mask, optional
             Which nodes to answer for; all by default.
         """
         check_is_fitted(self, "proba_")
@@ -180,7 +181,7 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
                     f"{type(self).__name__} answers only for the graph it was fitted on, and this "
                     "is another one; fit it on this graph"
                 )
-        return proba[check_nodes(nodes, len(proba))]
+        return proba[(self.graph_ if graph is None else graph).numbers(nodes)]
 
     def predict(self, graph: Any = None, nodes: Any = None) -> np.ndarray:
         """The most probable class of each node."""

@@ -50,9 +50,10 @@ def options(
 
 @app.command(rich_help_panel=_PAPER)
 def demo(
+    preset: Annotated[str | None, typer.Option(help="paper: exactly the published model.")] = None,
     likelihood: Annotated[
-        str, typer.Option(help="robustmax (the paper's) or softmax.")
-    ] = "robustmax",
+        str | None, typer.Option(help="softmax (default) or robustmax (the paper's).")
+    ] = None,
     calibrate: Annotated[
         bool | None,
         typer.Option("--calibrate/--no-calibrate", help="Temperature from leave-one-out."),
@@ -66,7 +67,7 @@ def demo(
     """
     from nodegp.cli.demo import run
 
-    run(likelihood, calibrate, doubtful, as_json)
+    run(preset, likelihood, calibrate, doubtful, as_json)
 
 
 @app.command(rich_help_panel=_PAPER)
@@ -74,7 +75,8 @@ def reproduce(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TARGET...", help="table1, table2, table3, figure2, claims, or all."
+            metavar="TARGET...",
+            help="table1, table2, table3, figure2, claims, or all of these; or beyond.",
         ),
     ],
     datasets: Annotated[
@@ -83,7 +85,7 @@ def reproduce(
     ] = None,
     models: Annotated[
         str | None,
-        typer.Option(help="Rows of the tables, such as ggp,ggp-x,gcn,lp; all by default."),
+        typer.Option(help="Rows of the tables, such as nodegp,ggp,gcn,lp; all by default."),
     ] = None,
     engine: Annotated[
         str,
@@ -112,6 +114,9 @@ def reproduce(
 
     The whole paper takes hours, most of them in the paper's own optimiser: try
     `nodegp reproduce all --engine default --jobs 2` first, which takes minutes.
+
+    "beyond" compares the default model with the paper's, graph networks and others on random
+    splits, few labels, calibration, active learning and seconds: OUT/beyond.html. It takes hours.
     """
     from nodegp.cli.reproduce import run
 

@@ -13,10 +13,16 @@ from nodegp.datasets import Dataset, load_dataset
 from nodegp.estimators import GraphGPClassifier
 
 
-def run(likelihood: str, calibrate: bool | None, doubtful: int, as_json: bool) -> None:
+def run(
+    preset: str | None,
+    likelihood: str | None,
+    calibrate: bool | None,
+    doubtful: int,
+    as_json: bool,
+) -> None:
     """Fit, evaluate on the public test nodes, print."""
     data = load_dataset("cora")
-    settings: dict[str, Any] = {"likelihood": likelihood}
+    settings: dict[str, Any] = {"preset": preset, "likelihood": likelihood}
     if calibrate is not None:
         settings["calibrate"] = "loo" if calibrate else None
     model = GraphGPClassifier(random_state=0, **settings)
@@ -50,6 +56,8 @@ def summarise(data: Dataset, model: GraphGPClassifier, proba: np.ndarray) -> dic
         "converged": model.converged_,
         "temperature": model.temperature_,
         "preprocessing": model.features_,
+        "recipe": next((score.name for score in model.selection_ if score.chosen), None),
+        "filter": type(model.filter_).__name__,
         "kernel": type(model.kernel_).__name__,
         "likelihood": type(model.likelihood_).__name__,
         "hyperparameters": {k: float(v) for k, v in model.kernel_.parameters().items()},
@@ -104,8 +112,8 @@ def _show(data: Dataset, summary: dict[str, Any]) -> None:
         f"log loss {summary['loo_log_loss']:.3f} (from the labels alone)",
         "seconds": f"{summary['seconds_fit']:.2f} to fit, "
         f"{summary['seconds_predict_all']:.2f} to predict all papers",
-        "model": f"{summary['kernel']} kernel, {summary['likelihood']}, "
-        f"features {summary['preprocessing']}",
+        "model": f"{summary['recipe'] or summary['filter'] + ' filter'}, "
+        f"{summary['likelihood']}, features {summary['preprocessing']}",
         "hyper-parameters": learnt,
         "temperature": f"{temperature:.2f}" + (" (off)" if temperature == 1.0 else ""),
         "evidence bound": f"{summary['elbo']:.2f} after {summary['iterations']} iterations"

@@ -40,6 +40,8 @@ def command(
         Path | None, typer.Option(help="Also write a page with figures (.html).")
     ] = None,
     ignore_unknown: options.IgnoreUnknown = False,
+    coverage: options.Coverage = None,
+    abstain_below: options.AbstainBelow = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -49,10 +51,14 @@ def command(
     By default leave-one-out: what the model says of each label without that label, which costs
     nothing. With --folds the model is fitted again with labels hidden; with --labels it is scored
     on a table of other labels. Nodes fitted to are left out of that table.
+
+    With --coverage it also says how many prediction sets hold the true class and how large they
+    are; with --abstain-below, how many nodes get an answer and how many of these are right.
     """
     from nodegp import evaluation
     from nodegp.cli.modelfile import ModelFile
 
+    options.check_doubt(coverage, abstain_below)
     if folds is not None and labels is not None:
         raise ValueError("give --folds or --labels, not both")
     if report is not None:
@@ -67,7 +73,7 @@ def command(
         folds = 5
     if labels is not None:
         y = _unseen(file, labels, id, label, ignore_unknown, quiet)
-        found = {"nodegp": evaluation.against(file.model, y)}
+        found = {"nodegp": evaluation.against(file.model, y, coverage=coverage)}
         for name, rival in rivals.items():
             with show.waiting(f"fitting {name}", quiet):
                 rival.fit(file.graph, file.y(), classes=file.model.classes_)
@@ -78,16 +84,17 @@ def command(
             with show.waiting(f"{name}: {folds} fits", quiet):
                 found[name] = evaluation.cross_validate(
                     rival, file.graph, file.y(), folds, classes=file.model.classes_,
-                    random_state=seed,
+                    random_state=seed, coverage=coverage,
                 )  # fmt: skip
     else:
-        found = {"nodegp": evaluation.leave_one_out(file.model)}
+        found = {"nodegp": evaluation.leave_one_out(file.model, coverage)}
+    doubt = _doubt_tables(found, coverage, abstain_below)
     if report is not None:
-        _write_report(report, found, str(model))
+        _write_report(report, found, doubt, str(model))
     if as_json:
-        show.as_json({name: _details(one) for name, one in found.items()})
+        show.as_json({name: _details(one, abstain_below) for name, one in found.items()})
     else:
-        _show(found)
+        _show(found, doubt)
         if report is not None and not quiet:
             print(f"written to {report}")
 
@@ -126,9 +133,9 @@ def _unseen(
     return y
 
 
-def _details(one: Evaluation) -> dict[str, Any]:
+def _details(one: Evaluation, abstain_below: float | None) -> dict[str, Any]:
     curve = one.reliability
-    return one.scores() | {
+    return (one.scores() | _answered(one, abstain_below)) | {
         "classes": one.classes,
         "confusion": one.confusion,
         "reliability": {
@@ -139,15 +146,57 @@ def _details(one: Evaluation) -> dict[str, Any]:
     }
 
 
+def _answered(one: Evaluation, abstain_below: float | None) -> dict[str, Any]:
+    """What is left to score when the model may abstain."""
+    if abstain_below is None:
+        return {}
+    part = one.answered(abstain_below)
+    return {
+        "answered": 0.0 if part is None else len(part.y) / len(one.y),
+        "answered_accuracy": float("nan") if part is None else part.accuracy,
+        "answered_accuracy_error": float("nan") if part is None else part.accuracy_error,
+    }
+
+
+def _doubt_tables(
+    found: dict[str, Evaluation], coverage: float | None, abstain_below: float | None
+) -> list[tuple[str, list[str], list[list[Any]]]]:
+    """Title, columns and rows of what was asked about sets and abstaining."""
+    tables: list[tuple[str, list[str], list[list[Any]]]] = []
+    if coverage is not None:
+        tables.append(
+            (
+                f"Prediction sets for a coverage of {coverage:g}",
+                ["method", "hold the true class", "± s.e.", "classes in a set"],
+                [
+                    [name, one.set_coverage, one.set_coverage_error, one.set_size]
+                    for name, one in found.items()
+                    if one.sets is not None
+                ],
+            )
+        )
+    if abstain_below is not None:
+        tables.append(
+            (
+                f"Answers with a probability of at least {abstain_below:g}",
+                ["method", "answered", "right among them", "± s.e."],
+                [[name, *_answered(one, abstain_below).values()] for name, one in found.items()],
+            )
+        )
+    return tables
+
+
 def _score_rows(found: dict[str, Evaluation]) -> list[list[Any]]:
     return [[name, *(one.scores()[score] for score in _SCORES)] for name, one in found.items()]
 
 
-def _show(found: dict[str, Evaluation]) -> None:
+def _show(found: dict[str, Evaluation], doubt: list[Any]) -> None:
     one = found["nodegp"]
     title = f"{one.how[0].upper()}{one.how[1:]}, {len(one.y):,} labels"
     columns = ["method", "accuracy", "± s.e.", "log loss", "Brier", "calibration error"]
     show.grid(columns, _score_rows(found), title)
+    for title, columns, rows in doubt:
+        show.grid(columns, rows, title)
     names = [str(name) for name in one.classes]
     rows = [[name, *map(int, row)] for name, row in zip(names, one.confusion, strict=True)]
     show.grid(["true \\ predicted", *names], rows, "Confusion")
@@ -163,7 +212,7 @@ def _show(found: dict[str, Evaluation]) -> None:
     show.grid(["confidence", "mean", "right", "nodes"], rows, "Reliability")
 
 
-def _write_report(path: Path, found: dict[str, Evaluation], model: str) -> None:
+def _write_report(path: Path, found: dict[str, Evaluation], doubt: list[Any], model: str) -> None:
     from nodegp.files import write_atomically
     from nodegp.report import Figure, Table, page, panels
 
@@ -181,6 +230,15 @@ def _write_report(path: Path, found: dict[str, Evaluation], model: str) -> None:
             "width: the smaller the better. s.e.: standard error of the accuracy.",
         ),
     )
+    asked = [
+        Table(
+            f"doubt-{number}",
+            title,
+            (columns[0], "", *columns[1:]),
+            [(name, "", *(f"{value:.3f}" for value in values)) for name, *values in rows],
+        )
+        for number, (title, columns, rows) in enumerate(doubt)
+    ]
     names = [str(name) for name in one.classes]
     confusion = Table(
         "confusion",
@@ -204,5 +262,5 @@ def _write_report(path: Path, found: dict[str, Evaluation], model: str) -> None:
     )
     reliability = Figure("reliability", "Reliability", caption, drawing)
     lead = f"{model}: {one.how}, {len(one.y):,} labels in {len(names)} classes."
-    text = page("How good are the predictions?", lead, [scores, reliability, confusion])
+    text = page("How good are the predictions?", lead, [scores, *asked, reliability, confusion])
     write_atomically(path, text.encode())

@@ -24,11 +24,18 @@ def command(
 ) -> None:
     """Show which labels and which neighbours made a prediction.
 
-    Shares are signed. Those of all labels add up to the latent mean of the class, with what the
-    node has in common with all labelled nodes alike; so do those of all neighbours. A label of
-    another class speaks for this one where the node is unlike it.
+    Every class has a score, and the highest wins. The score is taken apart twice, and both parts
+    add up to it: + speaks for the class, - against it.
+
+    By label: how much more the node is like each labelled node than like labelled nodes on
+    average. A label of the class itself is + where the node is like it; a label of another class
+    is + where the node is unlike it. What is the same for all labelled nodes is a line of its own.
+
+    By neighbour: what each adds to the mean over the neighbourhood. A filter of features, such as
+    PageRank, mixes neighbours before the model looks at them; then there is no such part.
     """
     from nodegp.cli.modelfile import ModelFile
+    from nodegp.io.tables import amount
 
     file = ModelFile.read(model)
     position = file.position(node)
@@ -65,26 +72,53 @@ def command(
         show.as_json(result)
         return
     guess = dict(zip(found.neighbours.tolist(), predicted, strict=True))
-    facts = [
-        ("node", str(result["node"])),
-        ("class", f"{result['class']} (probability {result['probability']:.3f})"),
-        ("latent mean", f"{result['latent_mean']:+.3f}"),
-    ]
-    show.facts(facts)
-    rows = [[str(r["id"]), str(r["label"]), f"{r['share']:+.3f}"] for r in result["labels"]]
-    others = len(labels) - len(rows)
-    rows += [[f"{others:,} others", "", f"{result['other_labels']:+.3f}"]] if others else []
-    rows.append(["all alike", "", f"{result['common']:+.3f}"])
-    show.grid(["labelled node", "label", "share"], rows)
+    name, total = str(result["class"]), ["sum", "", _signed(result["latent_mean"])]
+    show.facts(_facts(result, file.model.classes_, proba, found.latent_mean))
+    rows = [[str(r["id"]), str(r["label"]), _signed(r["share"])] for r in result["labels"]]
+    if len(labels) > len(rows):
+        others = amount(len(labels) - len(rows), "other label")
+        rows.append([others, "", _signed(result["other_labels"])])
+    rows.append(["in common with all of them", "", _signed(result["common"])])
+    title = f"The score by label: + speaks for {name}, - against it"
+    show.grid(["labelled node", "label", "share"], [*rows, total], title)
     totals = sorted(result["labels_by_class"].items(), key=lambda item: -item[1])
-    show.grid(["labels of class", "share"], [[name, f"{share:+.3f}"] for name, share in totals])
+    title = f"The same by class: a label of another class is + where {result['node']} is unlike it"
+    show.grid(["labels", "share"], [[c, _signed(share)] for c, share in totals], title)
+    if found.neighbours.tolist() == [position]:
+        filter_name = type(file.model.filter_).__name__
+        print(f"No neighbour has a share of its own here (the filter is {filter_name}).")
+        return
     rows = []
     for n, share in _largest(found.neighbours, neighbours, count):
-        name = f"{file.ids[n]} (itself)" if n == position else str(file.ids[n])
-        rows.append([name, str(y[n] if y[n] is not None else ""), str(guess[n]), f"{share:+.3f}"])
-    others = len(neighbours) - len(rows)
-    rows += [[f"{others:,} others", "", "", f"{result['other_neighbours']:+.3f}"]] if others else []
-    show.grid(["neighbour", "label", "predicted", "share"], rows)
+        itself = f"{file.ids[n]} (itself)" if n == position else str(file.ids[n])
+        known = "" if y[n] is None else str(y[n])
+        rows.append([itself, known, str(guess[n]), _signed(share)])
+    if len(neighbours) > len(rows):
+        others = amount(len(neighbours) - len(rows), "other")
+        rows.append([others, "", "", _signed(result["other_neighbours"])])
+    total.insert(1, "")
+    title = f"The score by neighbour: + speaks for {name}, - against it"
+    show.grid(["neighbour", "label", "predicted", "share"], [*rows, total], title)
+
+
+def _facts(
+    result: dict[str, Any], classes: np.ndarray, proba: np.ndarray, scores: np.ndarray
+) -> list[tuple[str, str]]:
+    """The node, the class that is explained, and its likeliest rival."""
+    rows = [
+        ("node", str(result["node"])),
+        ("class", f"{result['class']}, probability {result['probability']:.3f}"),
+        ("score", _signed(result["latent_mean"])),
+    ]
+    for c in (-proba).argsort().tolist():
+        if classes[c] != result["class"]:
+            score = f", score {_signed(scores[c])}" if len(scores) > 1 else ""
+            return [*rows, ("rival", f"{classes[c]}, probability {proba[c]:.3f}{score}")]
+    return rows
+
+
+def _signed(share: float) -> str:
+    return f"{share:+.3f}"
 
 
 def _class(model: Any, wanted: str | None, proba: np.ndarray) -> int:

@@ -43,14 +43,15 @@ def command(
     likelihood: Annotated[
         str | None,
         typer.Option(
-            help="robustmax (the paper's), softmax, or bernoulli for two classes.",
+            help="softmax (default), robustmax (the paper's), or bernoulli for two classes.",
             rich_help_panel=_MODEL,
         ),
     ] = None,
     filter: Annotated[
         str | None,
         typer.Option(
-            help="mean: a node is what its neighbourhood is; pagerank: what lies near it, further "
+            help="auto (default): what predicts the labels best when each is left out in turn; "
+            "mean: a node is what its neighbourhood is; pagerank: what lies near it, further "
             "off too; identity: the edges do not matter. Python has more.",
             rich_help_panel=_MODEL,
         ),
@@ -72,33 +73,35 @@ def command(
     nodegp fit --nodes papers.csv --edges cites.csv --id paper --label topic -o topics.nodegp
     """
     import time
+    from dataclasses import replace
 
     from nodegp.cli.modelfile import ModelFile
     from nodegp.estimators import GraphGPClassifier
     from nodegp.files import check_place
-    from nodegp.io import TableSource, read_tables
+    from nodegp.io import read_tables
 
     if label is None and labels is None:
         raise ValueError("say where the labels are: --label COLUMN, or --labels FILE")
     check_place(out)
-    found = TableSource(
+    found = options.table_source(
         nodes=nodes,
         edges=edges,
         id=id,
         label=label,
-        edge_columns=options.edge_columns(source, target),
-        weight=weight,
         labels=labels,
-        features=options.names(features),
-        text=options.names(text),
-        categorical=options.names(categorical),
+        source=source,
+        target=target,
+        weight=weight,
+        features=features,
+        text=text,
+        categorical=categorical,
         features_npy=features_npy,
         features_npz=features_npz,
         knn=knn,
         ignore_unknown=ignore_unknown,
     )
     with show.waiting("reading", quiet):
-        loaded = read_tables(found)
+        loaded = read_tables(replace(found, counts="tfidf" if preset == "paper" else "damped"))
     if not (quiet or as_json):
         show.facts(loaded.summary.rows(), "What came in")
     for remark in loaded.summary.remarks():
@@ -135,9 +138,12 @@ def describe(file: Any) -> dict[str, Any]:
     return {
         "classes": model.classes_,
         "labels": len(model.labelled_),
+        "label_counts": {str(name): int((model.labels_ == name).sum()) for name in model.classes_},
         "nodes": file.graph.n_nodes,
         "edges": file.graph.n_edges,
         "features": file.graph.n_features,
+        "recipe": next((score.name for score in model.selection_ if score.chosen), None),
+        "selection": [score._asdict() for score in model.selection_],
         "filter": type(model.filter_).__name__,
         "kernel": type(model.kernel_).__name__,
         "likelihood": type(model.likelihood_).__name__,
@@ -151,17 +157,19 @@ def describe(file: Any) -> dict[str, Any]:
 
 def model_facts(file: Any) -> list[tuple[str, str]]:
     """The same, for people."""
+    from nodegp.io.tables import amount
+
     found = describe(file)
     scores = found["leave_one_out"]
     learnt = ", ".join(f"{name} {float(v):.3g}" for name, v in found["hyperparameters"].items())
     return [
-        ("labels", f"{found['labels']:,} in {len(found['classes'])} classes"),
+        ("labels", f"{found['labels']:,} in {amount(len(found['classes']), 'class', 'classes')}"),
         (
             "leave-one-out",
             f"{scores['accuracy']:.1%} right (± {scores['accuracy_error']:.1%}), log loss "
             f"{scores['log_loss']:.3f}, calibration error {scores['calibration_error']:.3f}",
         ),
-        ("model", f"{found['filter']} filter, {found['kernel']} kernel, {found['likelihood']}"),
+        ("model", f"{found['recipe'] or found['filter'] + ' filter'}, {found['likelihood']}"),
         ("hyper-parameters", learnt or "none"),
         ("temperature", f"{found['temperature']:.2f}"),
         (

@@ -18,7 +18,7 @@ def command(
         show.as_json({"file": str(model)} | describe(file))
         return
     graph = file.graph
-    counts = {str(c): int((file.model.labels_ == c).sum()) for c in file.model.classes_}
+    counts = describe(file)["label_counts"]
     rows = [
         ("file", str(model)),
         (

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from nodegp.io import TableSource
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results.")]
 Seed = Annotated[int, typer.Option(help="For whatever is drawn at random.")]
+
+_DOUBT = "What it does not know"
+Coverage = Annotated[
+    float | None,
+    typer.Option(
+        help="Sets of classes, of which about this share hold the true one: 0.9.",
+        rich_help_panel=_DOUBT,
+    ),
+]
+AbstainBelow = Annotated[
+    float | None,
+    typer.Option(
+        help="No label for a node whose likeliest class has less than this probability: 0.8.",
+        rich_help_panel=_DOUBT,
+    ),
+]
 
 _FILES = "csv, tsv (both also gzipped) or parquet"
 _TABLES = "Your tables"
@@ -95,6 +114,49 @@ def names(value: str | None) -> list[str] | None:
     if value is None:
         return None
     return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def check_doubt(coverage: float | None, abstain_below: float | None) -> None:
+    """Refuse shares that are none; a percentage is the likely slip."""
+    for option, value in (("--coverage", coverage), ("--abstain-below", abstain_below)):
+        if value is not None and not 0 < value < 1:
+            guess = f"; for {value:g} % write {value / 100:g}" if 10 <= value < 100 else ""
+            raise ValueError(f"{option} must lie between 0 and 1, got {value:g}{guess}")
+
+
+def table_source(
+    *,
+    edges: Path | None,
+    source: str | None,
+    target: str | None,
+    features: str | None,
+    text: str | None,
+    categorical: str | None,
+    knn: int | None,
+    **others: Any,
+) -> TableSource:
+    """Files that describe a graph, from the options as they were written."""
+    from nodegp.io import TableSource
+
+    if edges is None and knn is None:
+        raise ValueError(
+            "give --edges FILE, or --knn NUMBER to link each node to those most like it by features"
+        )
+    check_edges_or_knn(edges, knn)
+    return TableSource(
+        edges=edges,
+        edge_columns=edge_columns(source, target),
+        features=names(features),
+        text=names(text),
+        categorical=names(categorical),
+        knn=knn,
+        **others,
+    )
+
+
+def check_edges_or_knn(edges: Path | None, knn: int | None) -> None:
+    if edges is not None and knn is not None:
+        raise ValueError("give --edges or --knn, not both")
 
 
 def edge_columns(source: str | None, target: str | None) -> tuple[str, str] | None:

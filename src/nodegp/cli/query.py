@@ -18,7 +18,8 @@ def command(
     strategy: Annotated[
         str,
         typer.Option(
-            help="sopt, vopt, s2, random, degree, entropy, margin, bald or eer; see below."
+            help="sopt, vopt, hybrid, gp-vopt, s2, random, degree, entropy, margin, bald or eer; "
+            "see below."
         ),
     ] = "sopt",
     out: Annotated[
@@ -33,6 +34,9 @@ def command(
     weight: options.Weight = None,
     features: options.Features = None,
     text: options.Text = None,
+    categorical: options.Categorical = None,
+    features_npy: options.FeaturesNpy = None,
+    features_npz: options.FeaturesNpz = None,
     knn: options.Knn = None,
     ignore_unknown: options.IgnoreUnknown = False,
     seed: options.Seed = 0,
@@ -44,7 +48,8 @@ def command(
     The table has an empty label column: fill it in and give it to `nodegp update`. Without a
     model, --nodes and --edges describe a graph without any labels yet.
 
-    sopt and vopt spread questions over the graph and need no labels; s2 looks for the border
+    sopt and vopt spread questions over the graph and need no labels; gp-vopt does so over what the
+    model sees, features too, and hybrid over what it may have wrong; s2 looks for the border
     between classes; entropy and margin ask where the model is least sure; bald where labels would
     teach it most; eer where they would prevent most errors; degree and random are what they say.
     """
@@ -62,16 +67,21 @@ def command(
         graph, fitted, y = file.graph, file.model, file.y()
         names = {"id": file.id_column, "label": file.label_column}
     else:
-        from nodegp.io import TableSource, read_tables
+        from nodegp.io import read_tables
 
-        found = TableSource(
-            nodes=nodes,  # type: ignore[arg-type]
+        found = options.table_source(
+            nodes=nodes,
             edges=edges,
             id=id,
-            edge_columns=options.edge_columns(source, target),
+            source=source,
+            target=target,
             weight=weight,
-            features=options.names(features) if features is not None or knn else [],
-            text=options.names(text),
+            # Where there are edges they are enough to choose by: no columns but those named.
+            features="" if features is None and knn is None else features,
+            text=text,
+            categorical=categorical,
+            features_npy=features_npy,
+            features_npz=features_npz,
             knn=knn,
             ignore_unknown=ignore_unknown,
         )

@@ -1,4 +1,4 @@
-"""`nodegp reproduce`: the paper's tables and figures, from one command."""
+"""`nodegp reproduce`: the paper's tables and figures, and what goes beyond, from one command."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from nodegp.experiments.beyond import plan as beyond
+from nodegp.experiments.beyond.report import write_report as write_beyond
 from nodegp.experiments.plan import expected_seconds, plan
 from nodegp.experiments.report import write_report
 from nodegp.experiments.runner import run_all, seconds_text
@@ -35,18 +37,27 @@ def run(
     check_available()
     _check_data(specs, data_dir)
     progress = _Bar() if sys.stderr.isatty() else _Lines()
+    alone = [spec for spec in specs if spec.task in beyond.ALONE]
+    together = [spec for spec in specs if spec.task not in beyond.ALONE]
+    failed: list[Spec] = []
     try:
-        records, failed = run_all(specs, out, progress, jobs, data_dir, expected_seconds)
+        for some, at_once in ((together, jobs), (alone, 1)):
+            if some:
+                records, lost = run_all(some, out, progress, at_once, data_dir, expected_seconds)
+                failed += lost
     except KeyboardInterrupt:
         typer.echo(f"\nstopped; the same command goes on with what is in {out}", err=True)
         raise typer.Exit(130) from None
     finally:
         progress.close()
-    # Also what earlier commands left here, as far as it belongs to the same experiments.
-    shown = [*specs, *plan(["all"], seeds=seeds, quick=quick)]
-    keys = dict.fromkeys(spec.key for spec in shown)
-    for path in write_report([records[key] for key in keys if key in records], out):
-        typer.echo(path)
+    for target, write in ((beyond.TARGET, write_beyond), ("all", write_report)):
+        asked = [spec for spec in specs if (spec.task in beyond.TASKS) == (target != "all")]
+        if asked:
+            # Also what earlier commands left here, as far as it belongs to the same experiments.
+            shown = [*asked, *plan([target], seeds=seeds, quick=quick)]
+            keys = dict.fromkeys(spec.key for spec in shown)
+            for path in write([records[key] for key in keys if key in records], out):
+                typer.echo(path)
     if failed:
         typer.echo(f"nodegp: {len(failed)} of {len(specs)} runs failed; see above", err=True)
         raise typer.Exit(1)
@@ -72,6 +83,7 @@ def _result(record: Record) -> str:
         ("log_loss", "log loss", "{:.3f}"),
         ("calibration_error", "calibration error", "{:.3f}"),
         ("rank_correlation", "rank correlation", "{:.2f}"),
+        ("fit", "a fit", "{:.2f} s"),
     ):
         if name in record.metrics:
             found.append(f"{label} {form.format(record.metrics[name])}")

@@ -55,14 +55,16 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | Non
 def _cell(value: Any) -> str:
     if isinstance(value, Integral):
         return f"{value:,}"
-    return f"{value:.3f}" if isinstance(value, Real) else str(value)
+    if isinstance(value, Real):
+        return f"{value:.3f}" if math.isfinite(value) else "-"
+    return str(value)
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str, style: str = "") -> Any:
     """A user's text, in which brackets are brackets."""
     from rich.text import Text
 
-    return Text(text)
+    return Text(text, style)
 
 
 def _print(table: Any, title: str | None) -> None:
@@ -70,7 +72,7 @@ def _print(table: Any, title: str | None) -> None:
 
     console = Console()
     if title:
-        console.print(f"[bold]{title}[/]")
+        console.print(_literal(title, "bold"))
     console.print(table)
     console.print()
 

@@ -64,16 +64,18 @@ class Dataset:
         seed: int | np.random.Generator,
         exclude: str | None = "test",
         n_test: int = 1000,
+        n_val: int = 0,
     ) -> dict[str, NDArray[np.int64]]:
         """Draw ``per_class`` training nodes per class and up to ``n_test`` evaluation nodes.
 
         Both come from the labelled nodes outside the public split ``exclude``, so that choices
-        made on such splits have never seen the public test labels.
+        made on such splits have never seen the public test labels. With ``n_val``, so many "val"
+        nodes are drawn as well, from what is left: the others stay the same.
         """
-        if per_class < 1 or n_test < 0:
+        if per_class < 1 or n_test < 0 or n_val < 0:
             raise ValueError(
-                f"per_class is {per_class} and n_test {n_test}; "
-                "they must be at least 1 and at least 0."
+                f"per_class is {per_class}, n_test {n_test} and n_val {n_val}; "
+                "they must be at least 1, 0 and 0."
             )
         free = self.y >= 0
         if exclude is not None:
@@ -92,7 +94,16 @@ class Dataset:
         free[chosen] = False
         rest = np.flatnonzero(free)
         test = rng.choice(rest, min(n_test, len(rest)), replace=False)
-        return {"train": chosen, "test": np.sort(test)}
+        drawn = {"train": chosen, "test": np.sort(test)}
+        if n_val:
+            rest = np.setdiff1d(rest, test, assume_unique=True)
+            if len(rest) < n_val:
+                raise ValueError(
+                    f"There are {len(rest)} nodes left for validation, fewer than n_val={n_val}; "
+                    "ask for fewer, or for a smaller n_test."
+                )
+            drawn["val"] = np.sort(rng.choice(rest, n_val, replace=False))
+        return drawn
 
     def _split(self, name: str) -> NDArray[np.int64]:
         if name not in self.splits:

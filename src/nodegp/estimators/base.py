@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -22,9 +22,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from nodegp import inference
-from nodegp.covariance import variances
+from nodegp.covariance import standing, variances
 from nodegp.estimators.conventions import all_or_nothing
 from nodegp.estimators.explanation import Explanation, explain
+from nodegp.estimators.lowrank import LowRankError, low_rank_error, some_of
 from nodegp.features import LazyRows, Preprocessor
 from nodegp.filters import (
     Bags,
@@ -45,12 +46,12 @@ from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing, Points, choose
 from nodegp.interchange import as_graph, node_labels
 from nodegp.kernels import Kernel
-from nodegp.labels import as_labels, check_confidence, is_labelled
+from nodegp.labels import Given, as_labels, check_confidence, is_labelled
 from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
 from nodegp.neighbours import joined_graph, table_graph
 from nodegp.posterior import Marginals, Posterior, sample_joint
-from nodegp.prior import prior_at, settled
+from nodegp.prior import FilteredKernel, SummedKernel, prior_at, settled
 from nodegp.seeds import generator
 
 FILTERS: dict[str, type[Filter]] = {
@@ -70,13 +71,21 @@ ENGINES = {"dual": inference.Dual, "adam": inference.Adam}
 _CROSS_BUDGET = 1 << 28
 
 
+class Parts(NamedTuple):
+    """What a model is put together from."""
+
+    filter: Filter
+    kernel: Any  # a Kernel, or one for each term of a sum of filters
+    likelihood: Likelihood
+
+
 class GraphGP(BaseEstimator):
     """What classifier and regressor share: fitting, and predicting h."""
 
     # Parameters, which each kind sets in its own __init__ as scikit-learn wants it.
     filter: Filter | str | None
     features: str
-    center: bool
+    center: bool | None
     inducing: Inducing | str
     n_inducing: int | None
     engine: inference.Engine | str
@@ -102,6 +111,7 @@ class GraphGP(BaseEstimator):
     label_confidence_: np.ndarray
     label_weights_: np.ndarray
     curvature_: np.ndarray | None
+    _advice: str
     start_: dict[str, float]
 
     # --- fitting ----------------------------------------------------------------------------
@@ -109,11 +119,9 @@ class GraphGP(BaseEstimator):
     def _fit_posterior(
         self,
         graph: Graph,
-        labelled: np.ndarray,
+        given: Given,
         targets: np.ndarray,
-        confidence: np.ndarray,
-        kernel: Kernel,
-        likelihood: Likelihood,
+        parts: Parts,
         n_latents: int,
         warm: inference.Warm | None = None,
     ) -> inference.Fit:
@@ -123,10 +131,11 @@ class GraphGP(BaseEstimator):
         """
         rng = generator(self.random_state)
         like = torch.zeros((), dtype=torch_dtype(self.dtype), device=_device(self.device))
-        if not isinstance(kernel, Kernel) and warm is None:
+        kernel, labelled = parts.kernel, given.nodes
+        if not isinstance(kernel, Kernel | SummedKernel | FilteredKernel):
             raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")
         if warm is None:
-            self.filter_ = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
+            self.filter_ = parts.filter.prepared(graph, self._rows(graph))
         rows = self._rows(graph)
         prior, bags = prior_at(self.filter_, kernel, graph, rows, labelled)
         inputs = self.filter_.inputs(graph, rows)
@@ -135,10 +144,10 @@ class GraphGP(BaseEstimator):
         self.inducing_ = choose(self.inducing, self.n_inducing, len(labelled))
         problem = inference.Problem(
             kernel=prior,
-            likelihood=likelihood,
+            likelihood=parts.likelihood,
             projector=self.inducing_.prepare(prior, bags, inputs, like, rng, earlier),
             y=torch.from_numpy(targets).to(like.device),
-            confidence=torch.from_numpy(confidence).to(like),
+            confidence=torch.from_numpy(given.confidence).to(like),
             n_latents=n_latents,
             rng=rng,
             warm=warm,
@@ -150,6 +159,7 @@ class GraphGP(BaseEstimator):
         self.kernel_, self.filter_, inducing = settled(
             fit.posterior.kernel, self.filter_, fit.posterior.inducing
         )
+        inducing = standing(self.kernel_, inducing)
         self.posterior_ = replace(fit.posterior, kernel=self.kernel_, inducing=inducing)
         self.likelihood_ = fit.likelihood
         self.elbo_ = fit.elbo
@@ -158,25 +168,28 @@ class GraphGP(BaseEstimator):
         self.converged_ = fit.converged
         self.jitter_ = fit.jitter
         self.labelled_ = labelled
-        self.label_confidence_ = confidence
+        self.label_confidence_ = given.confidence
         self.curvature_ = fit.curvature
         self.label_weights_ = fit.alpha.double().cpu().numpy()
-        if not fit.converged:
-            warnings.warn(
-                f"{type(self).__name__} did not converge in {fit.n_iter} iterations "
-                f"(elbo {fit.elbo:.4f}); {fit.advice}.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self._advice = fit.advice
         return fit
+
+    def _check_converged(self) -> None:
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in {self.n_iter_} iterations "
+                f"(elbo {self.elbo_:.4f}); {self._advice}.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def _engine(self) -> inference.Engine:
         engine = component(self.engine, ENGINES, inference.Dual, inference.Engine, "engine")
         changes = {"max_iter": self.max_iter, "tol": self.tol}
         return replace(engine, **{k: v for k, v in changes.items() if v is not None})
 
-    def _start(self, X: Any, y: Any) -> tuple[Graph, np.ndarray, np.ndarray]:
-        """The graph to fit, the labels as an array, and where there are any."""
+    def _start(self, X: Any, y: Any, label_confidence: Any) -> tuple[Graph, Given]:
+        """The graph to fit, and what is known of its nodes."""
         if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
             raise ValueError(
                 f"n_neighbors must be a whole number of at least 1, got {self.n_neighbors!r}"
@@ -198,7 +211,7 @@ class GraphGP(BaseEstimator):
                 f"y has {len(y)} entries for {n_nodes} nodes; give one per node, with "
                 f"{self.unlabelled!r} where there is no label"
             )
-        self.preprocessor_ = Preprocessor.fit(raw, self.features, self.center, n_nodes)
+        self.preprocessor_ = Preprocessor.fit(raw, self._kind(raw), self._centred(), n_nodes)
         self.features_ = self.preprocessor_.kind
         self.table_ = not isinstance(X, Graph)
         if self.table_:
@@ -211,7 +224,16 @@ class GraphGP(BaseEstimator):
                 "y has no labels at all: every entry is "
                 f"{self.unlabelled!r}, None or NaN. Label at least one node."
             )
-        return X, y, np.flatnonzero(mask)
+        labelled = np.flatnonzero(mask)
+        confidence = check_confidence(label_confidence, n_nodes, labelled)
+        return X, Given(labelled, y[labelled], confidence)
+
+    def _kind(self, raw: Any) -> str:
+        """How features are preprocessed."""
+        return self.features
+
+    def _centred(self) -> bool:
+        return bool(self.center)
 
     @all_or_nothing
     def update(self, nodes: Any, labels: Any, *, label_confidence: Any = None) -> Self:
@@ -222,14 +244,14 @@ class GraphGP(BaseEstimator):
 
         Parameters
         ----------
-        nodes : node numbers of the graph fitted on
+        nodes : nodes of the graph fitted on, by number or by id, as in :meth:`predict_latent`
         labels : one for each; a node that had a label gets the new one
             ``unlabelled``, None or NaN takes a label back.
         label_confidence : one for each, optional
             The probability that the label is right, in (0, 1].
         """
         graph, nodes = self._asked(None, nodes)
-        values = np.atleast_1d(column_or_1d(as_labels(labels), dtype=None))
+        values = column_or_1d(np.atleast_1d(as_labels(labels)), dtype=None)
         if values.shape != nodes.shape:
             raise ValueError(f"there are {len(values)} labels for {len(nodes)} nodes")
         sure = np.ones(len(nodes)) if label_confidence is None else np.asarray(label_confidence)
@@ -244,7 +266,10 @@ class GraphGP(BaseEstimator):
         last = last[is_label[last]]
         if not len(last):
             raise ValueError("no label would be left; a model needs at least one")
-        self._learn(graph, everyone[last], labels[last], sure[last], warm=True)
+        given = Given(everyone[last], labels[last], sure[last])
+        parts = Parts(self.filter_, self.kernel_, self.likelihood_)
+        self._learn(graph, given, parts, warm=True)
+        self._check_converged()
         return self
 
     def _warm(self, graph: Graph, labelled: np.ndarray) -> inference.Warm:
@@ -253,20 +278,14 @@ class GraphGP(BaseEstimator):
 
     @abstractmethod
     def _learn(
-        self,
-        graph: Graph,
-        labelled: np.ndarray,
-        labels: np.ndarray,
-        confidence: np.ndarray,
-        classes: Any = None,
-        warm: bool = False,
+        self, graph: Graph, given: Given, parts: Parts, classes: Any = None, warm: bool = False
     ) -> None:
         """Fit to these labels, from scratch or from where the last fit ended."""
 
-    def explain(self, node: int, X: Any = None) -> Explanation:
+    def explain(self, node: int | str, X: Any = None) -> Explanation:
         """Which labels and which neighbours made the prediction of one node.
 
-        ``X`` as in :meth:`predict_latent`.
+        ``node`` by number or by id, and ``X``, as in :meth:`predict_latent`.
         """
         graph, nodes = self._asked(X, node)
         if len(nodes) != 1:
@@ -280,8 +299,8 @@ class GraphGP(BaseEstimator):
                 )
             labels = self._bags(self.graph_, self.labelled_)
         here = self._bags(graph, nodes)
-        node = int(nodes[0])
-        return explain(self.posterior_, node, here, labels, self.labelled_, self.label_weights_)
+        number = int(nodes[0])
+        return explain(self.posterior_, number, here, labels, self.labelled_, self.label_weights_)
 
     @property
     def term_shares_(self) -> dict[str, float]:
@@ -296,6 +315,22 @@ class GraphGP(BaseEstimator):
         sizes = np.array([float(part.mean()) for part in parts])
         names = [name for name, *_ in self.filter_.terms(graph)]
         return dict(zip(names, (sizes / sizes.sum()).tolist(), strict=True))
+
+    def low_rank_error(self, X: Any = None, nodes: Any = None) -> LowRankError:
+        """What the low-rank form of a filter leaves out of the prior, measured at some nodes.
+
+        All pairs of nodes in their range are what it takes: a second or two for thousands of
+        nodes, minutes for tens of thousands.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict_latent`
+        nodes : at least two, optional
+            By default up to 100 that are spread over the graph.
+        """
+        graph, asked = self._asked(X, nodes)
+        some = some_of(asked) if nodes is None else asked
+        return low_rank_error(self.kernel_, self._bags(graph, some))
 
     def _report(self, line: str) -> None:
         if self.verbose:
@@ -312,8 +347,9 @@ class GraphGP(BaseEstimator):
         ----------
         X : Graph, networkx graph, PyTorch Geometric Data, or a table if the model was fitted on one
             By default the graph fitted on. It may have nodes and edges that the model has not seen.
-        nodes : node numbers or mask, optional
-            Which nodes to answer for; all by default.
+        nodes : node numbers, ids that are text, or a mask, optional
+            Which nodes to answer for; all by default. A number is a node's place in the graph,
+            even where ids are numbers too (``graph.positions(ids)`` gives places).
         cov : bool
             Joint covariance over the nodes, (latents, nodes, nodes), in place of variances.
 
@@ -354,10 +390,10 @@ class GraphGP(BaseEstimator):
                     "this model was saved without its graph; pass a Graph to predict on, or "
                     "save with include_graph=True"
                 )
-            return self.graph_, check_nodes(nodes, self.graph_.n_nodes)
+            return self.graph_, self.graph_.numbers(nodes)
         X = as_graph(X)
         if isinstance(X, Graph):
-            return X, check_nodes(nodes, X.n_nodes)
+            return X, X.numbers(nodes)
         if not self.table_:
             raise TypeError(
                 f"the model was fitted on a Graph; predict on a nodegp.Graph too, not on a "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,19 +13,23 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
-from nodegp.calibration import fit_temperature, set_threshold, tempered
-from nodegp.estimators.base import GraphGP, component
+from nodegp.calibration import fit_temperature, in_sets, set_threshold, tempered
+from nodegp.estimators.base import FILTERS, GraphGP, Parts, component
 from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
-from nodegp.filters import Filter
+from nodegp.estimators.recipes import Score, compare, recipes, usual_kernel
+from nodegp.features import Preprocessor
+from nodegp.filters import Filter, NeighbourMean
 from nodegp.graph import Graph
-from nodegp.inducing import Inducing
+from nodegp.inducing import Inducing, Points, choose
 from nodegp.interchange import as_frame, as_graph, prediction_table
 from nodegp.kernels import Kernel, Polynomial
-from nodegp.labels import check_confidence, encode, merged_classes, require_classes
+from nodegp.labels import Given, encode, merged_classes, require_classes
 from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax, entropy
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
+from nodegp.seeds import generator
 
+_ENOUGH = 500  # labels to choose a recipe by
 LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax, "bernoulli": Bernoulli}
 
 
@@ -33,17 +39,19 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     Parameters
     ----------
     kernel : Kernel, optional
-        Base kernel on features; by default the paper's ``(<x, x'> + offset)^3`` with the
-        offset learnt (and a learnt variance where the likelihood can tell: softmax, bernoulli).
-    filter : "mean" (the paper's neighbourhood mean, the default), or another by name
-        "identity", "pagerank", "propagation", "laplacian", "diffusion", "walk", "cosine", "matern",
-        "chebyshev", or a Filter of :mod:`nodegp.filters`.
-    likelihood : "robustmax" (default), "softmax", "bernoulli" (two classes), or a Likelihood
-    features : "auto", "tfidf", "l2", "standardise" or "raw"
-        Preprocessing; "auto" takes TF-IDF for sparse counts, unit rows for other sparse
+        Base kernel on features; by default linear on rows of length one, and a bias.
+    filter : "auto" (default), a name, or a Filter of :mod:`nodegp.filters`
+        "auto" compares a short list (see docs/choices.md) by leave-one-out predictions, and keeps
+        the scores in ``selection_``. Names: "mean" (the paper's), "identity", "pagerank",
+        "propagation", "laplacian", "diffusion", "walk", "cosine", "matern", "chebyshev".
+    likelihood : "softmax" (default), "robustmax", "bernoulli" (two classes), or a Likelihood
+    features : "auto", "damped", "tfidf", "l2", "standardise" or "raw"
+        Preprocessing; "auto" takes TF-IDF for sparse counts, "damped" by the square root of the
+        inverse document frequencies (whole if preset is "paper"), unit rows for other sparse
         non-negative features, and standardises the rest. ``features_`` says which.
-    center : bool
-        Also subtract the mean row. Sparse features stay sparse.
+    center : bool, optional
+        Also subtract the mean row, as is done unless preset is "paper". Sparse features stay
+        sparse.
     inducing : "auto", "labelled", "points", or an Inducing
         "labelled" has no sparse approximation; "points" scales to many labels.
     n_inducing : int, optional
@@ -53,8 +61,9 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         "loo" fits a temperature on leave-one-out predictions; "auto" does, unless preset is
         "paper". It never changes which class is likeliest.
     preset : None or "paper"
-        "paper" is the paper's model for whatever is not given: cubic kernel with the offset
-        learnt, neighbourhood mean, robust-max, no calibration. The engine is its own choice.
+        "paper" is the paper's model for whatever is not given: ``(<x, x'> + offset)^3`` with the
+        offset learnt (and a variance, where the likelihood can tell), neighbourhood mean,
+        robust-max, no calibration. The engine is its own choice.
     unlabelled : default -1
         The value in y that means no label; None and NaN mean it too.
     n_neighbors : int
@@ -75,10 +84,12 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     label_weights_ : (labels, latents) what each label adds to the latent means, see ``explain``
     loo_proba_ : (labels, classes) leave-one-out probabilities, in the order of ``labelled_``
     temperature_ : 1.0 unless calibrated
+    selection_ : with filter "auto", how each recipe did; else empty
     elbo_, elbo_trace_, n_iter_, converged_, jitter_ : how the fit went
     """
 
     classes_: np.ndarray
+    selection_: list[Score]
 
     def __init__(
         self,
@@ -86,7 +97,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         filter: Filter | str | None = None,
         likelihood: Likelihood | str | None = None,
         features: str = "auto",
-        center: bool = False,
+        center: bool | None = None,
         inducing: Inducing | str = "auto",
         n_inducing: int | None = None,
         engine: inference.Engine | str = "dual",
@@ -131,9 +142,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         X : Graph, networkx graph, PyTorch Geometric Data, or a feature matrix
             From a feature matrix a nearest-neighbour graph is built.
         y : one entry per node
-            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none. On a
-            networkx graph also the name of a node attribute, or a dict node -> label. A Data has
-            its own: ``data.y`` at the nodes of its ``train_mask``, or at all if it has none.
+            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none. Or a
+            dict id -> label (node number -> label if the Graph has no ids). On a networkx graph
+            also the name of a node attribute. A Data has its own: ``data.y`` at the nodes of its
+            ``train_mask``, or at all if it has none.
         label_confidence : one entry per node, optional
             The probability that the label is right, in (0, 1]; entries of unlabelled nodes
             are ignored.
@@ -144,59 +156,114 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             raise ValueError(f"calibrate must be 'auto', 'loo' or None, got {self.calibrate!r}")
         if self.preset not in (None, "paper"):
             raise ValueError(f"preset must be 'paper' or None, got {self.preset!r}")
-        graph, y, labelled = self._start(X, y)
-        confidence = check_confidence(label_confidence, graph.n_nodes, labelled)
-        self._learn(graph, labelled, y[labelled], confidence, classes)
+        graph, given = self._start(X, y, label_confidence)
+        likelihood = self._new_likelihood()
+        require_classes(given.labels)
+        self.selection_ = []
+        if self.filter == "auto" or (self.filter is None and self.preset is None):
+            self._select(graph, given, classes, likelihood)
+        else:
+            kind = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
+            kernel = self._new_kernel(likelihood) or usual_kernel(kind, graph, learnt=True)
+            self._learn(graph, given, Parts(kind, kernel, likelihood), classes)
+        self._check_converged()
         return self
 
+    def _new_likelihood(self) -> Likelihood:
+        usual = Softmax if self.preset is None else RobustMax
+        likelihood = component(self.likelihood, LIKELIHOODS, usual, Likelihood, "likelihood")
+        if not likelihood.classifies:
+            raise ValueError(f"likelihood {likelihood!r} is for regression: use GraphGPRegressor")
+        return likelihood
+
+    def _new_kernel(self, likelihood: Likelihood) -> Kernel | None:
+        if self.kernel is not None or self.preset is None:
+            return self.kernel
+        # A likelihood that only compares latents cannot tell their common scale.
+        fixed = ("variance",) if likelihood.scale_invariant else ()
+        return Polynomial(3, 1.0, 5.0, fixed=fixed)
+
+    def _select(self, graph: Graph, given: Given, classes: Any, likelihood: Likelihood) -> None:
+        """Try the recipes on the labels, or on some if there are many, and take the best."""
+        every, targets = encode(given.labels, classes)
+        kernel = self._new_kernel(likelihood)
+        sums = not isinstance(choose(self.inducing, self.n_inducing, len(targets)), Points)
+        found = recipes(graph, self._rows(graph), len(targets) / len(every), kernel, sums)
+        some = given
+        if len(targets) > _ENOUGH:
+            some = given.at(generator(self.random_state).permutation(len(targets))[:_ENOUGH])
+        trials, quick = [], isinstance(self._engine(), inference.Dual)
+        for recipe in found:
+            trial = copy(self)
+            if not quick:
+                trial.set_params(engine="dual", max_iter=None, tol=None)
+            trial._learn(graph, some, Parts(recipe.filter, recipe.kernel, likelihood), every)
+            trials.append(trial)
+        self.selection_ = compare(found, [(t._label_scores(), t.elbo_) for t in trials])
+        best = next(j for j, score in enumerate(self.selection_) if score.chosen)
+        for score in self.selection_:
+            loss = "unknown" if score.log_loss is None else f"{score.log_loss:.4f}"
+            self._report(f"{score.name}: leave-one-out log loss {loss}")
+        self._report(f"taken: {found[best].name}")
+        if quick and some is given:
+            self.__dict__.update(trials[best].__dict__ | {"selection_": self.selection_})
+        else:
+            parts = Parts(found[best].filter, found[best].kernel, likelihood)
+            self._learn(graph, given, parts, every)
+
+    def _label_scores(self) -> np.ndarray:
+        """Leave-one-out log probabilities of the labels whose class has another."""
+        y = np.searchsorted(self.classes_, self.labels_)
+        told = np.bincount(y)[y] > 1
+        scores: np.ndarray = np.log(np.maximum(self.loo_proba_[np.arange(len(y)), y], 1e-300))
+        return scores[told]
+
     def _learn(
-        self,
-        graph: Graph,
-        labelled: np.ndarray,
-        labels: np.ndarray,
-        confidence: np.ndarray,
-        classes: Any = None,
-        warm: bool = False,
+        self, graph: Graph, given: Given, parts: Parts, classes: Any = None, warm: bool = False
     ) -> None:
         earlier = None
         if warm:
-            classes = merged_classes(self.classes_, labels)
+            classes = merged_classes(self.classes_, given.labels)
             earlier = inference.Warm(None, None)  # of other latents, should there be a new class
             if len(classes) == len(self.classes_):
-                earlier = self._warm(graph, labelled)
-            kernel, likelihood = self.kernel_, self.likelihood_
-        else:
-            likelihood = component(
-                self.likelihood, LIKELIHOODS, RobustMax, Likelihood, "likelihood"
-            )
-            if not likelihood.classifies:
-                raise ValueError(
-                    f"likelihood {likelihood!r} is for regression: use GraphGPRegressor"
-                )
-            kernel = self.kernel or _default_kernel(likelihood)
-        require_classes(labels)
-        self.classes_, targets = encode(labels, classes)
+                earlier = self._warm(graph, given.nodes)
+        require_classes(given.labels)
+        self.classes_, targets = encode(given.labels, classes)
         self.labels_ = self.classes_[targets]
         n_classes = len(self.classes_)
         # Less than an even chance would be evidence for the other classes; it says nothing.
-        confidence = np.maximum(confidence, 1.0 / max(n_classes, 2))
-        with threads_for(len(labelled)):
+        confidence = np.maximum(given.confidence, 1.0 / max(n_classes, 2))
+        given = given._replace(confidence=confidence)
+        n_latents = parts.likelihood.n_latents(n_classes)
+        with threads_for(len(targets)):
             fit = self._fit_posterior(
-                graph,
-                labelled,
-                targets.astype(np.int64),
-                confidence,
-                kernel,
-                likelihood,
-                likelihood.n_latents(n_classes),
-                earlier,
+                graph, given, targets.astype(np.int64), parts, n_latents, earlier
             )
             without = leave_one_out(fit.labels, fit.explained, fit.kept, fit.alpha)
             plain = self._probabilities(without)
         automatic = self.calibrate == "auto" and self.preset is None
-        calibrated = self.calibrate == "loo" or automatic
-        self.temperature_ = fit_temperature(plain, targets, confidence) if calibrated else 1.0
+        self.temperature_ = 1.0
+        if self.calibrate == "loo" or automatic:
+            usual = self.likelihood_.usual_temperature
+            self.temperature_ = fit_temperature(plain, targets, confidence, *usual)
         self.loo_proba_ = tempered(plain, self.temperature_)
+
+    def _kind(self, raw: Any) -> str:
+        if self.preset == "paper" and self.features == "auto":
+            found = Preprocessor.fit(raw, "auto").kind
+            return "tfidf" if found == "damped" else self.features
+        return self.features
+
+    def _centred(self) -> bool:
+        return self.preset is None if self.center is None else bool(self.center)
+
+    def _engine(self) -> inference.Engine:
+        engine = super()._engine()
+        if isinstance(engine, inference.Dual) and self.engine == "dual":
+            # Our own kernel starts where it should be; few labels would send it anywhere.
+            own = self.preset is None and self.kernel is None
+            return replace(engine, prior=1.0 if own else None)
+        return engine
 
     def predict_proba(self, X: Any = None, nodes: Any = None) -> np.ndarray:
         """Class probabilities, shape (nodes, classes), in the order of ``classes_``.
@@ -213,12 +280,15 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
         The likeliest class, and every other that is likely enough: how likely that is follows from
         the leave-one-out predictions, so that about a share ``coverage`` of the sets hold the true
-        class. With fewer than ``1 / (1 - coverage)`` labels all classes are in.
+        class. With fewer than ``1 / (1 - coverage) - 1`` labels all classes are in.
         """
+        check_is_fitted(self, "posterior_")
+        threshold = self._set_threshold(coverage)
+        return in_sets(self.predict_proba(X, nodes), threshold)
+
+    def _set_threshold(self, coverage: float) -> float:
         y = np.searchsorted(self.classes_, self.labels_)
-        threshold = set_threshold(self.loo_proba_, y, coverage)
-        proba = self.predict_proba(X, nodes)
-        return (proba >= threshold) | (proba >= proba.max(axis=1, keepdims=True))
+        return set_threshold(self.loo_proba_, y, coverage)
 
     def predict_information(
         self, X: Any = None, nodes: Any = None
@@ -258,31 +328,61 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         proba = self.predict_proba(X, nodes)
         return self.classes_[proba.argmax(axis=1)]
 
-    def predict_frame(self, X: Any = None, nodes: Any = None, kind: str = "pyarrow") -> Any:
+    def predict_frame(
+        self,
+        X: Any = None,
+        nodes: Any = None,
+        kind: str = "pyarrow",
+        *,
+        coverage: float | None = None,
+        abstain_below: float | None = None,
+    ) -> Any:
         """Predictions as a table with a row per node: id, label, its probability, a column
         ``p(<class>)`` for each class, and ``entropy`` and ``information`` as in
-        :meth:`predict_information`.
+        :meth:`predict_information`. Without ids in the graph, the id is the node's number.
 
-        ``X`` and ``nodes`` as in :meth:`predict_latent`; ``kind`` is "pyarrow", "pandas" or
-        "polars". Without ids in the graph, the id is the node's number.
+        Parameters
+        ----------
+        X, nodes : as in :meth:`predict_latent`
+        kind : "pyarrow", "pandas" or "polars"
+        coverage : float, optional
+            Adds a column ``set`` with the classes of :meth:`predict_set`, the likeliest first.
+        abstain_below : float, optional
+            No label where the likeliest class has less than this probability.
         """
         import pyarrow
 
-        return as_frame(pyarrow.concat_tables(self.predict_frames(X, nodes)), kind)
+        pieces = self.predict_frames(X, nodes, coverage=coverage, abstain_below=abstain_below)
+        return as_frame(pyarrow.concat_tables(pieces), kind)
 
-    def predict_frames(self, X: Any = None, nodes: Any = None, rows: int = 50_000) -> Iterator[Any]:
+    def predict_frames(
+        self,
+        X: Any = None,
+        nodes: Any = None,
+        rows: int = 50_000,
+        *,
+        coverage: float | None = None,
+        abstain_below: float | None = None,
+    ) -> Iterator[Any]:
         """The table of :meth:`predict_frame` in pieces of so many rows, to write a large one."""
         X = as_graph(X)
         graph, nodes = self._asked(X, nodes)
         ids = nodes if graph.ids is None else graph.ids[nodes]
         if X is not None and graph is not X:  # a table, whose rows stand after those fitted on
             ids = nodes - (graph.n_nodes - np.shape(X)[0])
+        threshold = None if coverage is None else self._set_threshold(coverage)
         for start in range(0, max(len(nodes), 1), rows):
             some = slice(start, start + rows)
             with self._threads(nodes[some]):
                 proba, information = self._predictive(self._marginals(graph, nodes[some]))
-            extra = {"information": information}
-            yield prediction_table(ids[some], self.classes_, proba, extra)
+            yield prediction_table(
+                ids[some],
+                self.classes_,
+                proba,
+                {"information": information},
+                sets=None if threshold is None else in_sets(proba, threshold),
+                abstain_below=abstain_below,
+            )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the nodes that have a label in ``y``."""
@@ -307,7 +407,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
     def _by_node(self, function: Any, marginals: Marginals) -> np.ndarray:
         """A function of means and variances, a bounded number of nodes at a time."""
-        step = max((1 << 22) // (20 * marginals.mean.shape[1] ** 2), 1)
+        n_latents = marginals.mean.shape[1]
+        step = max((1 << 23) // (n_latents * max(20 * n_latents, 1024)), 1)
         blocks = zip(*(part.split(step) for part in marginals), strict=True)
         with torch.no_grad():
             parts = [function(mean.double(), var.double()) for mean, var in blocks]
@@ -318,9 +419,3 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 def _entropy(proba: np.ndarray) -> np.ndarray:
     result: np.ndarray = entropy(torch.from_numpy(proba)).numpy()
     return result
-
-
-def _default_kernel(likelihood: Likelihood) -> Kernel:
-    # A likelihood that only compares latents cannot tell their common scale.
-    fixed = ("variance",) if likelihood.scale_invariant else ()
-    return Polynomial(3, 1.0, 5.0, fixed=fixed)

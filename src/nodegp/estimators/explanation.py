@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nodegp.covariance import covariance
 from nodegp.features import LazyRows
-from nodegp.filters import Bags, FilteredRows, SeveralBags
+from nodegp.filters import Bags, FilteredRows, LowRankBags, SeveralBags
 from nodegp.posterior import Posterior
 
 
@@ -75,12 +75,17 @@ def _by_neighbours(
     posterior: Posterior, node: int, here: Any, mean: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nodes whose f the node's h is made of, and what each adds to its mean."""
-    if isinstance(here, SeveralBags) or isinstance(here.rows, FilteredRows):
+    if isinstance(here, SeveralBags) or isinstance(getattr(here, "rows", None), FilteredRows):
         return np.array([node]), mean[None]  # h is a function of the filtered features themselves
-    assert isinstance(here.rows, LazyRows)
-    assert here.rows.index is not None
-    f = _plain(posterior.marginals(Bags(None, here.rows)).mean)
-    return here.rows.index, here.row_weights().toarray()[0][:, None] * f
+    made_of = here.exact if isinstance(here, LowRankBags) else here
+    assert isinstance(made_of.rows, LazyRows)
+    neighbours = made_of.rows.index
+    assert neighbours is not None
+    f_there: Any = Bags(None, made_of.rows)
+    if isinstance(here, LowRankBags):
+        f_there = here.unfiltered(neighbours)
+    f = _plain(posterior.marginals(f_there).mean)
+    return neighbours, made_of.row_weights().toarray()[0][:, None] * f
 
 
 def _projected(posterior: Posterior, bags: Bags) -> Tensor:

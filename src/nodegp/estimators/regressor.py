@@ -11,13 +11,13 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nodegp import inference
-from nodegp.estimators.base import GraphGP, component, torch_dtype
+from nodegp.estimators.base import FILTERS, GraphGP, Parts, component, torch_dtype
 from nodegp.estimators.conventions import all_or_nothing, check_scored, scored
-from nodegp.filters import Filter
+from nodegp.filters import Filter, NeighbourMean
 from nodegp.graph import Graph
 from nodegp.inducing import Inducing
 from nodegp.kernels import RBF, Kernel
-from nodegp.labels import as_labels, check_confidence, is_labelled
+from nodegp.labels import Given, as_labels, is_labelled
 from nodegp.likelihoods import Gaussian, Likelihood
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
@@ -73,49 +73,32 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, label_confidence: Any = None) -> Self:
         """Fit to a graph some of whose nodes have a target; NaN where there is none."""
-        graph, y, labelled = self._start(X, y)
-        confidence = check_confidence(label_confidence, graph.n_nodes, labelled)
-        self._learn(graph, labelled, y[labelled], confidence)
+        graph, given = self._start(X, y, label_confidence)
+        likelihood = component(
+            self.likelihood, {"gaussian": Gaussian}, Gaussian, Likelihood, "likelihood"
+        )
+        if likelihood.classifies:
+            raise ValueError(f"likelihood {likelihood!r} is for classes: use GraphGPClassifier")
+        filter = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
+        self._learn(graph, given, Parts(filter, self.kernel or RBF(), likelihood))
+        self._check_converged()
         return self
 
     def _learn(
-        self,
-        graph: Graph,
-        labelled: np.ndarray,
-        labels: np.ndarray,
-        confidence: np.ndarray,
-        classes: Any = None,
-        warm: bool = False,
+        self, graph: Graph, given: Given, parts: Parts, classes: Any = None, warm: bool = False
     ) -> None:
-        targets = labels.astype(np.float64)
+        targets = given.labels.astype(np.float64)
         if not np.isfinite(targets).all():
             raise ValueError("y contains infinity; targets must be finite, or NaN for none")
-        earlier = self._warm(graph, labelled) if warm else None
+        earlier = self._warm(graph, given.nodes) if warm else None
         self.labels_ = targets
         self.target_mean_ = float(targets.mean())
         self.target_scale_ = float(targets.std()) or 1.0
-        if warm:
-            kernel, likelihood = self.kernel_, self.likelihood_
-        else:
-            kernel = self.kernel or RBF()
-            likelihood = component(
-                self.likelihood, {"gaussian": Gaussian}, Gaussian, Likelihood, "likelihood"
-            )
-        if likelihood.classifies:
-            raise ValueError(f"likelihood {likelihood!r} is for classes: use GraphGPClassifier")
         standard = (targets - self.target_mean_) / self.target_scale_
         like = torch_dtype(self.dtype)
-        with threads_for(len(labelled)):
-            fit = self._fit_posterior(
-                graph,
-                labelled,
-                standard.astype(_numpy_dtype(like)),
-                confidence,
-                kernel,
-                likelihood,
-                1,
-                earlier,
-            )
+        with threads_for(len(targets)):
+            standard = standard.astype(_numpy_dtype(like))
+            fit = self._fit_posterior(graph, given, standard, parts, 1, earlier)
         without = leave_one_out(fit.labels, fit.explained, fit.kept, fit.alpha)
         self.loo_mean_, self.loo_std_ = self._in_units(without)
 

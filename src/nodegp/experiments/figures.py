@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from nodegp.experiments import published, table1, table3
 from nodegp.experiments.claims import few_labels, hubs, steps
+from nodegp.experiments.drawing import legend, panels_of, pooled, standard_error
 from nodegp.experiments.spec import row_name
 from nodegp.experiments.store import Record, select
-from nodegp.report import Figure, panels
+from nodegp.report import Figure
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
 _COLOURS = {
@@ -33,7 +33,7 @@ def all_figures(records: list[Record]) -> Iterator[Figure]:
 
 def learning_curves(records: list[Record]) -> Figure | None:
     """Figure 2."""
-    figure, panels = _panels(select(records, task=table3.TASK), published.ACTIVE_DATASETS)
+    figure, panels = panels_of(select(records, task=table3.TASK), published.ACTIVE_DATASETS)
     if not panels:
         return None
     counts: set[int] = set()
@@ -52,7 +52,7 @@ def learning_curves(records: list[Record]) -> Figure | None:
                 ax.errorbar(
                     labels,
                     curves.mean(0),
-                    yerr=_standard_error(curves),
+                    yerr=standard_error(curves),
                     label=row_name(row, engine),
                     linestyle=style,
                     color=_COLOURS["GGP-X" if faint else model],
@@ -60,7 +60,7 @@ def learning_curves(records: list[Record]) -> Figure | None:
                     elinewidth=0.6,
                 )
         ax.set(xlabel="labels", ylabel="accuracy, unlabelled nodes")
-    _legend(figure)
+    legend(figure)
     trials_each = " or ".join(map(str, sorted(counts)))
     caption = (
         f"Accuracy on all nodes still unlabelled, mean over {trials_each} trials, which differ in "
@@ -71,7 +71,7 @@ def learning_curves(records: list[Record]) -> Figure | None:
 
 def reliability_diagrams(records: list[Record]) -> Figure | None:
     """Confidence against accuracy, of the models of Table 1."""
-    figure, panels = _panels(select(records, task=table1.TASK), published.DATASETS)
+    figure, panels = panels_of(select(records, task=table1.TASK), published.DATASETS)
     if not panels:
         return None
     for ax, _, runs in panels:
@@ -81,7 +81,7 @@ def reliability_diagrams(records: list[Record]) -> Figure | None:
             some = select(runs, model=model, engine=engine)
             if not some or model not in _COLOURS:  # all of them would be a tangle
                 continue
-            confidence, accuracy = _pooled(some)
+            confidence, accuracy = pooled(run.metrics for run in some)
             ax.plot(
                 confidence,
                 accuracy,
@@ -93,7 +93,7 @@ def reliability_diagrams(records: list[Record]) -> Figure | None:
             )
         ax.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1))
         ax.set_ylim(0, 1)
-    _legend(figure)
+    legend(figure)
     caption = (
         "How often the likeliest class is right, against the probability given to it; all restarts "
         "pooled, 15 bins of equal width, bins with fewer than 10 predictions left out. Above the "
@@ -104,7 +104,7 @@ def reliability_diagrams(records: list[Record]) -> Figure | None:
 
 def optimiser_steps(records: list[Record]) -> Figure | None:
     """Claim: no early stopping."""
-    figure, panels = _panels(select(records, task=steps.TASK), published.DATASETS)
+    figure, panels = panels_of(select(records, task=steps.TASK), published.DATASETS)
     if not panels:
         return None
     for ax, _, runs in panels:
@@ -127,7 +127,7 @@ def optimiser_steps(records: list[Record]) -> Figure | None:
 
 def hub_influence(records: list[Record]) -> Figure | None:
     """Claim: hubs."""
-    figure, panels = _panels(select(records, task=hubs.TASK), published.DATASETS)
+    figure, panels = panels_of(select(records, task=hubs.TASK), published.DATASETS)
     if not panels:
         return None
     correlations = []
@@ -142,7 +142,7 @@ def hub_influence(records: list[Record]) -> Figure | None:
         )
         ax.axhline(0, color="0.7", linewidth=0.8)
         ax.set(xlabel="degree of the mislabelled node", xscale="log")
-    _legend(figure)
+    legend(figure)
     caption = (
         "One label more, true or wrong: what the wrong one costs on the public test nodes, in "
         "accuracy and in the mean share of probability that moves, against the degree of its node. "
@@ -153,7 +153,7 @@ def hub_influence(records: list[Record]) -> Figure | None:
 
 def few(records: list[Record]) -> Figure | None:
     """Claim: few labels."""
-    figure, panels = _panels(select(records, task=few_labels.TASK), published.DATASETS)
+    figure, panels = panels_of(select(records, task=few_labels.TASK), published.DATASETS)
     if not panels:
         return None
     for ax, _, runs in panels:
@@ -169,7 +169,7 @@ def few(records: list[Record]) -> Figure | None:
             ax.errorbar(
                 sizes,
                 [v.mean() for v in values],
-                yerr=[float(_standard_error(v)) for v in values],
+                yerr=[float(standard_error(v)) for v in values],
                 marker="o",
                 markersize=3,
                 color=_COLOURS[model],
@@ -180,44 +180,6 @@ def few(records: list[Record]) -> Figure | None:
         ax.set_xscale("log", base=2)
         ax.set_xticks(sizes, [str(n) for n in sizes])
         ax.minorticks_off()
-    _legend(figure)
+    legend(figure)
     caption = "Means over random draws of training nodes; error bars: standard errors of the mean."
     return Figure("claim_few_labels", "Data efficiency", caption, figure)
-
-
-def _panels(
-    records: list[Record], datasets: tuple[str, ...]
-) -> tuple[Any, list[tuple[Any, str, list[Record]]]]:
-    """A drawing with one panel for each data set that has records; its axes, name and records."""
-    found = {name: select(records, dataset=name) for name in datasets}
-    found = {name: runs for name, runs in found.items() if runs}
-    drawing, axes = panels(len(found))
-    for ax, name in zip(axes, found, strict=True):
-        ax.set_title(name.capitalize())
-    return drawing, [(ax, *pair) for ax, pair in zip(axes, found.items(), strict=True)]
-
-
-def _legend(drawing: Any) -> None:
-    """One legend for all panels, beside none of the curves."""
-    handles, labels = drawing.axes[0].get_legend_handles_labels()
-    columns = 2 * len(drawing.axes)
-    drawing.legend(
-        handles, labels, loc="outside lower center", ncols=columns, fontsize=8, frameon=False
-    )
-
-
-def _standard_error(values: np.ndarray) -> np.ndarray:
-    n = len(values)
-    return values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(values.shape[1:])
-
-
-def _pooled(runs: list[Record]) -> tuple[np.ndarray, np.ndarray]:
-    """Reliability of several runs together, bin by bin."""
-    count = np.array([r.metrics["reliability"]["count"] for r in runs], dtype=float)
-    sums = []
-    for name in ("confidence", "accuracy"):
-        values = np.array([r.metrics["reliability"][name] for r in runs], dtype=float)
-        sums.append(np.nansum(values * count, axis=0))
-    total = count.sum(axis=0)
-    full = total >= 10
-    return sums[0][full] / total[full], sums[1][full] / total[full]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from nodegp.experiments.figures import all_figures
@@ -30,27 +32,7 @@ TITLE = "Bayesian semi-supervised learning with graph Gaussian processes: the pa
 
 def write_report(records: list[Record], folder: Path) -> list[Path]:
     """Write ``report.html``, ``*.md``, ``*.svg`` and ``*.png``; returns their paths."""
-    check_available()
-    written: list[Path] = []
-
-    def write(name: str, content: bytes) -> None:
-        write_atomically(folder / name, content)
-        written.append(folder / name)
-
-    parts: dict[str, Table | Figure] = {}
-    for table in all_tables(records):
-        write(f"{table.name}.md", table.markdown().encode())
-        parts[table.name] = table
-    for figure in all_figures(records):
-        for form in ("svg", "png"):
-            write(f"{figure.name}.{form}", figure.rendered(form))
-        parts[figure.name] = figure
-    shown = [parts[name] for name in ORDER if name in parts]
-    total = seconds_text(sum(record.seconds for record in records))
-    lead = (
-        "Ng, Colombo and Silva, NeurIPS 2018. Our numbers beside the printed ones: "
-        f"{len(records)} runs, {total} of computing."
-    )
+    lead = "Ng, Colombo and Silva, NeurIPS 2018. Our numbers beside the printed ones: "
     remarks = Remarks(
         "settings",
         "Settings and assumptions",
@@ -62,8 +44,43 @@ def write_report(records: list[Record], folder: Path) -> list[Path]:
             ),
         ],
     )
+    parts = chain[Table | Figure](all_tables(records), all_figures(records))
+    return write_page(folder / "report.html", TITLE, lead, parts, ORDER, remarks, records)
+
+
+def write_page(
+    path: Path,
+    title: str,
+    lead: str,
+    parts: Iterable[Table | Figure],
+    order: Sequence[str],
+    remarks: Remarks,
+    records: list[Record],
+) -> list[Path]:
+    """Write a page with these parts, and each of them beside it; returns all paths.
+
+    ``lead`` is a sentence that ends in how much was computed.
+    """
+    check_available()
+    written: list[Path] = []
+
+    def write(name: str, content: bytes) -> None:
+        write_atomically(path.with_name(name), content)
+        written.append(path.with_name(name))
+
+    shown = []
+    for part in parts:
+        shown.append(part)
+        if isinstance(part, Table):
+            write(f"{part.name}.md", part.markdown().encode())
+        else:
+            for form in ("svg", "png"):
+                write(f"{part.name}.{form}", part.rendered(form))
+    shown.sort(key=lambda part: order.index(part.name))
     environment = Remarks("environment", "Environment", [("", _environments(records))])
-    write("report.html", page(TITLE, lead, [*shown, remarks, environment]).encode())
+    total = seconds_text(sum(record.seconds for record in records))
+    lead += f"{len(records)} runs, {total} of computing."
+    write(path.name, page(title, lead, [*shown, remarks, environment]).encode())
     return written
 
 

@@ -33,6 +33,11 @@ TASKS = {
     "steps": "nodegp.experiments.claims.steps",
     "hubs": "nodegp.experiments.claims.hubs",
     "few labels": "nodegp.experiments.claims.few_labels",
+    "random splits": "nodegp.experiments.beyond.splits",
+    "few labels, beyond": "nodegp.experiments.beyond.splits",
+    "public splits": "nodegp.experiments.beyond.public",
+    "active, beyond": "nodegp.experiments.beyond.learning",
+    "seconds": "nodegp.experiments.beyond.timing",
 }
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 

@@ -169,7 +169,7 @@ def few_labels_table(records: list[Record]) -> Table | None:
                     for r in select(runs, dataset=dataset, model=model)
                     if r.spec.settings["per_class"] == size
                 ]
-                cells.append(_with_error(values))
+                cells.append(with_error(values))
             if any(cells):
                 rows.append((model, dataset, *cells))
     if not rows:
@@ -196,11 +196,13 @@ def all_tables(records: list[Record]) -> list[Table]:
     return [table for table in (make(records) for make in makers) if table is not None]
 
 
-def _with_error(values: Sequence[float]) -> str:
+def with_error(values: Sequence[float], form: str = ".1f") -> str:
+    """Mean and standard error in a cell; nothing of nothing."""
     if not values:
         return ""
     error = standard_error(values)
-    return f"{mean(values):.1f}" if error is None else f"{mean(values):.1f} ± {error:.1f}"
+    text = format(mean(values), form)
+    return text if error is None else f"{text} ± {format(error, form.lstrip('+'))}"
 
 
 def _mean(runs: list[Record], name: str) -> float:

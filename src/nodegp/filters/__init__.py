@@ -8,6 +8,7 @@ another range, or one that acts on the features, needs no other change than a cl
 from nodegp.filters.bags import Bags, SeveralBags
 from nodegp.filters.base import Filter
 from nodegp.filters.hops import Hops, Relations
+from nodegp.filters.lowrank import KnownBags, LowRankBags
 from nodegp.filters.neighbourhood import Identity, NeighbourMean
 from nodegp.filters.responses import (
     Chebyshev,
@@ -32,6 +33,8 @@ __all__ = [
     "Hops",
     "Identity",
     "InverseCosine",
+    "KnownBags",
+    "LowRankBags",
     "MaternFilter",
     "NeighbourMean",
     "PageRank",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +24,11 @@ class Filter(Component):
     def weights(self, graph: Graph, nodes: np.ndarray) -> sp.csr_array | None:
         """Rows ``nodes`` of F, shape (len(nodes), N); None for rows of the identity."""
 
+    def columns(self, graph: Graph, columns: np.ndarray) -> np.ndarray:
+        """F @ columns, shape (N, C)."""
+        rows = self.weights(graph, np.arange(graph.n_nodes))
+        return columns if rows is None else np.asarray(rows @ columns)
+
     def bags(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Bags:
         """What h is made of at these nodes. ``features`` are all nodes' rows."""
         rows = self.weights(graph, nodes)
@@ -34,3 +41,15 @@ class Filter(Component):
         """Rows at which f itself is asked for, of all nodes or of a sample that is spread over
         them: where inducing points belong."""
         return features
+
+    def prepared(self, graph: Graph, features: LazyRows) -> Self:
+        """This filter with whatever it takes over from the graph that a model is fitted on."""
+        return self
+
+    def parts(self) -> tuple[Filter, ...]:
+        """The filters that this one sums: itself, unless it is a sum."""
+        return (self,)
+
+    def with_parts(self, parts: Sequence[Filter]) -> Filter:
+        """The same with others in their place."""
+        return parts[0]

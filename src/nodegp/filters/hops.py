@@ -7,8 +7,9 @@ and their learnt variances say how much each mattered. The same serves several k
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -30,6 +31,12 @@ class Summed(Filter):
 
     def weights(self, graph: Graph, nodes: np.ndarray) -> NoReturn:
         raise TypeError(f"{type(self).__name__} is a sum of filters, without weights of its own")
+
+    def prepared(self, graph: Graph, features: LazyRows) -> Self:
+        return self.with_parts([part.prepared(graph, features) for part in self.parts()])
+
+    @abstractmethod
+    def with_parts(self, parts: Sequence[Filter]) -> Self: ...
 
     def bags(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Any:
         terms = self.terms(graph)
@@ -57,6 +64,12 @@ class Hops(Summed):
     def terms(self, graph: Graph) -> list[tuple[str, Filter, Graph]]:
         return [(f"{n}: {type(f).__name__}", f, graph) for n, f in enumerate(self.filters)]
 
+    def parts(self) -> tuple[Filter, ...]:
+        return self.filters
+
+    def with_parts(self, parts: Sequence[Filter]) -> Self:
+        return replace(self, filters=tuple(parts))
+
 
 @dataclass(frozen=True)
 class Relations(Summed):
@@ -83,3 +96,9 @@ class Relations(Summed):
             )
         own: list[tuple[str, Filter, Graph]] = [("features", Identity(), graph)]
         return own + [(name, self.filter, graph.relation(name)) for name in sorted(graph.relations)]
+
+    def parts(self) -> tuple[Filter, ...]:
+        return (self.filter,)
+
+    def with_parts(self, parts: Sequence[Filter]) -> Self:
+        return replace(self, filter=parts[0])

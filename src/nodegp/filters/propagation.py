@@ -58,7 +58,7 @@ class Terms:
         """Rows ``nodes`` of each B_j in turn, as columns: (N, len(nodes))."""
         ones = np.zeros((graph.n_nodes, len(nodes)))
         ones[nodes, np.arange(len(nodes))] = 1.0
-        terms = self._chebyshev(graph, ones)  # symmetric: its rows are its columns
+        terms = self._chebyshev(graph, ones, by_rows=True)
         if not self.averaged:
             yield from terms
             return
@@ -67,8 +67,12 @@ class Terms:
         for term in terms:
             yield term * passed
 
-    def _chebyshev(self, graph: Graph, columns: np.ndarray) -> Iterator[np.ndarray]:
+    def _chebyshev(
+        self, graph: Graph, columns: np.ndarray, by_rows: bool = False
+    ) -> Iterator[np.ndarray]:
         twice = _twice_shifted(graph, self.self_loops)
+        if by_rows and graph.n_settled is not None:  # else it is symmetric
+            twice = sp.csr_array(twice.T)
         yield columns
         if self.order == 0:
             return
@@ -118,6 +122,17 @@ def filter_rows(
     return sp.csr_array(sp.vstack(parts, format="csr"))
 
 
+def filter_columns(
+    terms: Terms, coefficients: Sequence[float], graph: Graph, columns: np.ndarray
+) -> np.ndarray:
+    """F @ columns for F = sum_j c_j B_j."""
+    result = np.empty_like(columns)
+    for some in blocks(columns.shape[1], graph.n_nodes):
+        block = np.ascontiguousarray(columns[:, some])
+        result[:, some] = weighted_sum(coefficients, terms.of_columns(graph, block))
+    return result
+
+
 def blocks(n_columns: int, n_nodes: int) -> Iterator[slice]:
     """Cuts columns of N entries each into blocks of bounded size."""
     step = int(np.clip(_BLOCK // max(n_nodes, 1), 8, _COLUMNS))
@@ -129,12 +144,12 @@ def _twice_shifted(graph: Graph, self_loops: bool) -> sp.csr_array:
     """2 (L - I) = -2 D^-1/2 A D^-1/2, the operator of the recursion."""
     made = _operators.setdefault(graph, {})
     if self_loops not in made:
-        degrees = graph.degrees
+        adjacency, degrees = graph.heard, graph.degrees
         # A node without edges keeps its eigenvalue zero (Chung 1997), as a loop would give it:
         # a filter then leaves its features as they are.
         loops = np.ones(graph.n_nodes) if self_loops else (degrees == 0).astype(np.float64)
         root = sp.diags_array(1.0 / np.sqrt(degrees + loops))
-        looped = graph.adjacency + sp.diags_array(loops) if loops.any() else graph.adjacency
+        looped = adjacency + sp.diags_array(loops) if loops.any() else adjacency
         matrix = sp.csr_array(-2.0 * (root @ looped @ root))
         matrix.eliminate_zeros()
         made[self_loops] = matrix

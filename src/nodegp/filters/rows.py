@@ -66,14 +66,18 @@ class FilteredRows:
         whole = cache.get()
         if whole is None:
             few = _indicators_are_cheaper(self.terms, 1, self.graph, self.features, len(self))
-            if few or self.graph.n_nodes * self.width > LARGEST:
+            most = 2 * len(self) > self.graph.n_nodes  # then all are worth keeping
+            if (few and not most) or self.graph.n_nodes * self.width > LARGEST:
                 rows = evaluate(
                     self.terms, self.coefficients, self.graph, self.features, self.index
                 )
                 return rows[0], None
-            whole = _propagate_columns(
-                self.terms, self.coefficients, self.graph, self.features, None
-            )[0]
+            parts = (self.terms, self.coefficients, self.graph, self.features)
+            everyone = np.arange(self.graph.n_nodes)
+            found = (
+                _propagate_indicators(*parts, everyone) if few else _propagate_columns(*parts, None)
+            )
+            whole = found[0]
             cache.put(whole)
         return whole, self.index
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,10 +19,11 @@ import torch
 from torch import Tensor
 
 from nodegp.component import Component
-from nodegp.features import LazyRows, RowSource
+from nodegp.features import LazyRows, Rows, RowSource
 from nodegp.filters.bags import Bags
 from nodegp.filters.base import Filter
-from nodegp.filters.propagation import Terms, filter_rows
+from nodegp.filters.lowrank import LowRankBags, choose_landmarks
+from nodegp.filters.propagation import Terms, filter_columns, filter_rows
 from nodegp.filters.rows import FilteredRows, evaluate
 from nodegp.graph import Graph
 
@@ -42,8 +44,14 @@ class Spectral(Filter):
         everything after that costs what an ordinary Gaussian process does, whatever the range.
         "function" is h = F f, the paper's way: averages of f over all the nodes in range. It
         tells a neighbourhood of opposites from one of equals in the middle, but pairs of nodes in
-        range are its cost, so it is for short ranges and small graphs. With a linear kernel
-        both are the same.
+        range are its cost, so it is for short ranges and small graphs, unless ``rank`` is given.
+        With a linear kernel both are the same.
+    rank : int, optional
+        With on="function": a low-rank form, h = F E[f | u] with the values u of so many landmarks
+        in place of h = F f, at a cost of nodes times landmarks. The kernel's hyper-parameters are
+        learnt as ever. Take twice as many as there are labels, or more: with few, learning bends
+        the kernel to the landmarks, and it is better held. ``low_rank_error`` of a fitted model
+        measures what is left out.
     self_loops : bool
         Take the Laplacian of A + I instead of A, as graph convolutions do.
     averaged : bool
@@ -61,12 +69,22 @@ class Spectral(Filter):
     on: str = field(default="features", kw_only=True)
     self_loops: bool = field(default=False, kw_only=True)
     averaged: bool = field(default=False, kw_only=True)
+    rank: int | None = field(default=None, kw_only=True)
+    # Set by `prepared`: a model keeps those of the graph that it was fitted on.
+    landmarks: Any = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole(self, "order", 0)
         if self.on not in WAYS:
             raise ValueError(f"{type(self).__name__}: on must be one of {WAYS}, got {self.on!r}")
+        if self.rank is not None:
+            check_whole(self, "rank", 1)
+            if self.on != "function":
+                raise ValueError(
+                    f"{type(self).__name__}: rank is for on='function'; filtered features are "
+                    "exact whatever the range"
+                )
 
     @abstractmethod
     def response(self, eigenvalue: Tensor) -> Tensor:
@@ -92,10 +110,30 @@ class Spectral(Filter):
     def weights(self, graph: Graph, nodes: np.ndarray) -> sp.csr_array:
         return filter_rows(self._terms, self._numbers(), graph, nodes)
 
-    def bags(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Bags:
+    def columns(self, graph: Graph, columns: np.ndarray) -> np.ndarray:
+        return filter_columns(self._terms, self._numbers(), graph, columns)
+
+    def bags(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Any:
+        if self.rank is not None:
+            landmarks = self.landmarks or self.prepared(graph, features).landmarks
+            return LowRankBags(self, graph, features, nodes, landmarks)
         if self.on == "function":
             return super().bags(graph, features, nodes)
-        return Bags(None, FilteredRows(graph, features, self._terms, self._numbers(), nodes))
+        return Bags(None, self._filtered(graph, features, nodes))
+
+    def prepared(self, graph: Graph, features: LazyRows) -> Self:
+        if self.rank is None:
+            return self
+
+        def rows(nodes: np.ndarray) -> Rows:
+            return self._filtered(graph, features, nodes).take(np.arange(len(nodes)))
+
+        return replace(self, landmarks=choose_landmarks(self, graph, features, rows, self.rank))
+
+    def to_dict(self) -> dict[str, Any]:
+        data = super().to_dict()
+        del data["landmarks"]  # arrays, which a model file has a place for
+        return data
 
     def inputs(self, graph: Graph, features: LazyRows) -> RowSource:
         if self.on == "function":
@@ -104,6 +142,9 @@ class Spectral(Filter):
         if features.preprocessor.kind == "one-hot":  # rows as wide as there are nodes
             n_rows = min(graph.n_nodes, max(_SAMPLE // graph.n_nodes, 1))
             nodes = np.linspace(0, graph.n_nodes - 1, n_rows).astype(np.intp)
+        return self._filtered(graph, features, nodes)
+
+    def _filtered(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> FilteredRows:
         return FilteredRows(graph, features, self._terms, self._numbers(), nodes)
 
     @property

@@ -356,7 +356,7 @@ class _Anderson:
         units = step.flatten(1).norm(dim=1).clamp_min(1e-300)[:, None, None]
         self._points = [*self._points[-self._memory :], point]
         self._steps = [*self._steps[-self._memory :], step]
-        moved = point + rate * step
+        moved = plain = point + rate * step
         if len(self._points) > 1:
             d_points = torch.stack(self._points).diff(dim=0)
             d_steps = torch.stack(self._steps).diff(dim=0)
@@ -365,4 +365,6 @@ class _Anderson:
             gram.diagonal().add_(1e-10 * gram.trace() + 1e-300)  # never singular
             weights = torch.linalg.solve(gram, scaled @ (step / units).flatten())
             moved = moved - torch.tensordot(weights, d_points + rate * d_steps, 1)
+            if not moved.isfinite().all():  # all precisions at their floor: no step, no unit
+                moved = plain
         return Sites(moved[0], moved[1].maximum(self._floor))

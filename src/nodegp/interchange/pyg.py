@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nodegp.graph import Graph, check_nodes
+from nodegp.graph import Graph
 from nodegp.interchange.edges import as_names, graph_of
 
 
@@ -55,7 +55,7 @@ def to_pyg(graph: Graph, y: Any = None, splits: Mapping[str, Any] | None = None)
         data.y = _target(y, graph.n_nodes)
     for name, nodes in (splits or {}).items():
         mask = torch.zeros(graph.n_nodes, dtype=torch.bool)
-        mask[torch.from_numpy(check_nodes(nodes, graph.n_nodes))] = True
+        mask[torch.from_numpy(graph.numbers(nodes))] = True
         data[f"{name}_mask"] = mask
     return data
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nodegp.features import Preprocessor
+from nodegp.features import WORDS, Preprocessor
 from nodegp.io.columns import Chosen
 from nodegp.io.numeric import Numbers
 from nodegp.io.readers import DenseFile, Inputs, Lists, Reader, SparseFile
@@ -60,15 +60,20 @@ class Encoder:
     parts: tuple[Part, ...]
 
     @classmethod
-    def fit(cls, inputs: Inputs, chosen: Chosen) -> tuple[Encoder, Any, Findings]:
-        """The encoder, the features of the rows it is fitted on, and what was noticed."""
+    def fit(
+        cls, inputs: Inputs, chosen: Chosen, counts: str = "damped"
+    ) -> tuple[Encoder, Any, Findings]:
+        """The encoder, the features of the rows it is fitted on, and what was noticed.
+
+        ``counts`` is the preprocessing of counts of words.
+        """
         raw, findings = _read_all(inputs, chosen)
         parts: list[Part] = []
         matrices = []
         for reader in list(raw):
-            kind = _kind(reader, raw[reader])
+            kind = _kind(reader, raw[reader], counts)
             values = raw.pop(reader)  # let go as soon as it is used
-            if kind in ("tfidf", "l2") and isinstance(reader, Numbers):
+            if kind in (*WORDS, "l2") and isinstance(reader, Numbers):
                 values = sp.csr_array(values)
             preprocessor = Preprocessor.fit(values, kind)
             matrix = _prepared(values, preprocessor)
@@ -157,24 +162,25 @@ def _read_all(inputs: Inputs, chosen: Chosen) -> tuple[dict[Reader, Any], Findin
     return raw | {reader: reader.read(inputs) for reader in readers}, findings
 
 
-def _kind(reader: Reader, raw: Any) -> str:
+def _kind(reader: Reader, raw: Any, counts: str) -> str:
     """The preprocessing that suits a source."""
     if isinstance(reader, Numbers):
         wide = len(reader.names) >= _MANY_COLUMNS and not reader.with_gaps
-        return Preprocessor.fit(raw, "auto").kind if wide else "standardise"
+        kind = Preprocessor.fit(raw, "auto").kind if wide else "standardise"
+        return counts if kind in WORDS else kind
     if isinstance(reader, Categories):
         return "raw"
     if isinstance(reader, Words):
-        return "tfidf"
+        return counts
     if isinstance(reader, SparseFile) and raw.nnz:
-        counts = raw.data.min() >= 0 and np.array_equal(raw.data, np.round(raw.data))
-        return "tfidf" if counts else "l2"
+        counted = raw.data.min() >= 0 and np.array_equal(raw.data, np.round(raw.data))
+        return counts if counted else "l2"
     return "l2"
 
 
 def _prepared(raw: Any, preprocessor: Preprocessor) -> Any:
     """All rows preprocessed: csr, or an array in the precision of the raw one."""
-    if preprocessor.unit_rows and preprocessor.kind == "tfidf":
+    if preprocessor.kind in WORDS:
         raw = sp.csr_array(raw)  # counts in many columns are mostly zero
     n_rows = raw.shape[0]
     if sp.issparse(raw):

@@ -114,7 +114,8 @@ def label_name_in(file: TableFile, label: str | int | None) -> str:
     if len(file.names) == 2:
         return file.names[1]
     raise ValueError(
-        f"{file.path} has no column 'label', so say which of its columns holds the labels"
+        f"{file.path} has no column 'label', so say which of its columns holds the labels: --label "
+        "(in Python label=)"
     )
 
 

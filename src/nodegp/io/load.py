@@ -45,7 +45,8 @@ class TableSource:
     labels : file of ids and labels, if they are not in ``nodes``
     features : columns that are features; by default all that hold numbers or lists of them
         Columns of text that are named here are categories.
-    text : columns of text, of which the words are features (TF-IDF)
+    text : columns of text, of which the words are features
+    counts : how words and other counts are weighted: "damped" or "tfidf"
     categorical : columns of categories, whatever they hold
     features_npy, features_npz : a dense matrix of ``numpy.save``, a sparse one of
         ``scipy.sparse.save_npz``; rows in the order of the nodes file
@@ -67,6 +68,7 @@ class TableSource:
     features_npz: str | Path | None = None
     knn: int | None = None
     ignore_unknown: bool = False
+    counts: str = "damped"
 
     def __post_init__(self) -> None:
         for name in ("edge_columns", "features", "text", "categorical"):
@@ -116,7 +118,7 @@ def read_tables(source: TableSource) -> Loaded:
     nodes = node_index(table, id_name)
     labels, classes, unknown_labels = _read_labels(source, table, label_name, nodes)
     inputs = inputs_of(table, source.features_npy, source.features_npz)
-    encoder, features, findings = Encoder.fit(inputs, chosen)
+    encoder, features, findings = Encoder.fit(inputs, chosen, source.counts)
     del table, inputs  # a million rows are not kept twice
     ids = as_array(nodes.names)
     if source.edges is None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from nodegp.io.arrays import in_range
 from nodegp.io.readers import Inputs, Reader
-from nodegp.io.tables import Table
+from nodegp.io.tables import Table, amount
 from nodegp.io.textual import is_text
 
 
@@ -71,7 +71,7 @@ class Numbers(Reader):
         return list(self.names)
 
     def describe(self) -> str:
-        return f"{len(self.names)} numeric columns"
+        return amount(len(self.names), "numeric column")
 
 
 def is_number(kind: pa.DataType) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nodegp.io.arrays import in_range
-from nodegp.io.tables import Table
+from nodegp.io.tables import Table, amount
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Lists(Reader):
         return [self.name]
 
     def describe(self) -> str:
-        return f"embedding {self.name!r} ({self.width} numbers)"
+        return f"embedding {self.name!r} ({amount(self.width, 'number')})"
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -128,10 +128,10 @@ class DenseFile(Reader):
     width: int
 
     def read(self, inputs: Inputs) -> Any:
-        return _given(inputs.npy, self.width, "features_npy (a dense matrix)")
+        return _given(inputs.npy, self.width, "a dense matrix", "--features-npy")
 
     def describe(self) -> str:
-        return f"dense matrix ({self.width} columns)"
+        return f"dense matrix ({amount(self.width, 'column')})"
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,22 @@ class SparseFile(Reader):
     width: int
 
     def read(self, inputs: Inputs) -> Any:
-        return _given(inputs.npz, self.width, "features_npz (a sparse matrix)")
+        return _given(inputs.npz, self.width, "a sparse matrix", "--features-npz")
 
     def describe(self) -> str:
-        return f"sparse matrix ({self.width} columns)"
+        return f"sparse matrix ({amount(self.width, 'column')})"
 
 
-def _given(matrix: Any, width: int, what: str) -> Any:
+def _given(matrix: Any, width: int, what: str, option: str) -> Any:
+    in_python = option.strip("-").replace("-", "_")
     if matrix is None:
-        raise ValueError(f"the model was fitted with {what}; give one for these nodes too")
+        raise ValueError(
+            f"the model was fitted with {what}; give one for these nodes too, with {option} "
+            f"(in Python {in_python}=)"
+        )
     if matrix.shape[1] != width:
-        raise ValueError(f"{what} has {matrix.shape[1]} columns; the model was fitted with {width}")
+        raise ValueError(
+            f"{option} (in Python {in_python}=) has {amount(matrix.shape[1], 'column')}; the model "
+            f"was fitted with {width}"
+        )
     return matrix

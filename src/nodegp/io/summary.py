@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from nodegp.graph import Graph
 from nodegp.io.encoder import Encoder
+from nodegp.io.tables import amount
 
 _SHOWN = 10  # classes or columns named in a line
 _MANY = 20  # classes: most data sets have fewer
@@ -106,8 +107,8 @@ class Summary(Noted):
         """What looks like a mistake, or like too little to learn from."""
         classes = {str(name): count for name, count in (self.classes or {}).items()}
         found = [
-            f"{name!r} is taken for a class, with {count:,} labels; leave the cell empty where "
-            "there is no label"
+            f"{name!r} is taken for a class, with {amount(count, 'label')}; leave the cell empty "
+            "where there is no label"
             for name, count in classes.items()
             if name.strip().lower() in _NO_LABEL
         ]

@@ -218,6 +218,11 @@ def short(text: Any) -> str:
     return plain if len(plain) <= 60 else plain[:57] + "..."
 
 
+def amount(count: int, one: str, many: str | None = None) -> str:
+    """A number of things in words: "1 column", "2 columns"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def _opened(path: Path) -> IO[bytes]:
     if path.suffix.lower() == ".gz":
         return gzip.open(path)  # type: ignore[return-value]

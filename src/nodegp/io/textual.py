@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from nodegp.io.ids import names_of
 from nodegp.io.readers import Inputs, Reader
-from nodegp.io.tables import Table
+from nodegp.io.tables import Table, amount
 
 MOST_CATEGORIES = 1_000
 MOST_WORDS = 20_000
@@ -67,7 +67,8 @@ class Categories(Reader):
 
     def describe(self) -> str:
         width = sum(len(values) for values in self.values)
-        return f"{len(self.names)} categorical columns ({width} categories)"
+        columns = amount(len(self.names), "categorical column")
+        return f"{columns} ({amount(width, 'category', 'categories')})"
 
 
 def _category(table: Table, name: str) -> pa.ChunkedArray:
@@ -110,7 +111,7 @@ class Words(Reader):
         return [self.name]
 
     def describe(self) -> str:
-        return f"text of {self.name!r} ({len(self.words)} words)"
+        return f"text of {self.name!r} ({amount(len(self.words), 'word')})"
 
 
 def _texts(table: Table, name: str) -> list[str]:

@@ -1,0 +1,168 @@
+"""What the default recipe was chosen by: random splits that leave the public test nodes out.
+
+    python benchmarks/preset.py variants --splits 10
+    python benchmarks/preset.py criteria --splits 10
+
+`variants` changes one part of the recipe at a time. `criteria` fits a list of filters to the same
+labels and asks by which number to choose among them without a validation set. Citeseer and Pubmed
+are fetched, or read from NODEGP_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+import nodegp
+from nodegp import metrics
+from nodegp.datasets import Dataset
+from nodegp.estimators.recipes import teleport, usual_kernel
+from nodegp.filters import (
+    Diffusion,
+    Filter,
+    Hops,
+    Identity,
+    PageRank,
+    Propagation,
+    RegularisedLaplacian,
+)
+from nodegp.kernels import Constant, Linear
+
+PER_CLASS = (1, 3, 5, 10, 20)
+Model = nodegp.GraphGPClassifier
+
+
+def far(share: float) -> PageRank:
+    return PageRank(share, fixed=("strength",))
+
+
+def recipe(filter: Filter, data: Dataset, **settings: object) -> Model:
+    kernel = usual_kernel(filter, data.graph, learnt=False)
+    return Model(filter=filter, random_state=0, **({"kernel": kernel} | settings))
+
+
+def near_and_far(per_class: int) -> Filter:
+    return Hops((Identity(), far(teleport(per_class))))
+
+
+VARIANTS: dict[str, Callable[[Dataset, int], Model]] = {
+    "the recipe": lambda data, n: recipe(near_and_far(n), data),
+    "selection as well": lambda data, n: Model(random_state=0),
+    "hyper-parameters learnt": lambda data, n: Model(filter=near_and_far(n), random_state=0),
+    "without own features": lambda data, n: recipe(far(teleport(n)), data),
+    "teleport 0.05": lambda data, n: recipe(Hops((Identity(), far(0.05))), data),
+    "teleport 0.1": lambda data, n: recipe(Hops((Identity(), far(0.1))), data),
+    "teleport 0.2": lambda data, n: recipe(Hops((Identity(), far(0.2))), data),
+    "not centred": lambda data, n: recipe(near_and_far(n), data, center=False),
+    "rows as long as they are": lambda data, n: recipe(
+        far(teleport(n)), data, kernel=Linear(50.0) + Constant(1.0)
+    ),
+    "robust-max": lambda data, n: recipe(near_and_far(n), data, likelihood="robustmax"),
+    "no temperature": lambda data, n: recipe(near_and_far(n), data, calibrate=None),
+    "paper": lambda data, n: Model(
+        preset="paper", features="raw" if data.name == "pubmed" else "auto", random_state=0
+    ),
+}
+
+FILTERS: dict[str, Filter] = {
+    "own features and teleport 0.05": Hops((Identity(), far(0.05))),
+    "own features and teleport 0.1": Hops((Identity(), far(0.1))),
+    "own features and teleport 0.2": Hops((Identity(), far(0.2))),
+    "teleport 0.05": far(0.05),
+    "teleport 0.1": far(0.1),
+    "features alone": Identity(),
+    "own features and two hops": Hops(
+        (Identity(), Propagation(1, self_loops=False), Propagation(2, self_loops=False))
+    ),
+    "diffusion": Diffusion(5.0, fixed=("time",)),
+    "regularised Laplacian": RegularisedLaplacian(10.0, fixed=("scale",)),
+}
+
+
+def splits(data: Dataset, per_class: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Labels to fit to and nodes to score on."""
+    for seed in range(count):
+        split = data.random_split(per_class, seed)
+        y = np.full(data.graph.n_nodes, -1)
+        y[split["train"]] = data.y[split["train"]]
+        yield y, split["test"]
+
+
+def variants(data: Dataset, count: int) -> None:
+    """A row for each variant: accuracy and log loss, with standard errors."""
+    for name, build in VARIANTS.items():
+        cells = []
+        for per_class in PER_CLASS:
+            scores = []
+            for y, test in splits(data, per_class, count):
+                proba = build(data, per_class).fit(data.graph, y).predict_proba(data.graph, test)
+                truth = data.y[test]
+                scores.append(
+                    [100 * metrics.accuracy(truth, proba), metrics.log_loss(truth, proba)]
+                )
+            mean = np.mean(scores, axis=0)
+            error = np.std(scores, axis=0, ddof=1) / count**0.5
+            cells.append(f"{mean[0]:.1f} ± {error[0]:.1f}, {mean[1]:.3f}")
+        print(f"| {data.name} | {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def criteria(data: Dataset, count: int) -> None:
+    """For each way to choose: accuracy, log loss, and how often within a point of the best."""
+    for per_class in PER_CLASS[1:]:
+        results = []
+        for y, test in splits(data, per_class, count):
+            row = []
+            for filter in FILTERS.values():
+                model = recipe(filter, data).fit(data.graph, y)
+                proba, truth = model.predict_proba(data.graph, test), data.y[test]
+                accuracy = 100 * metrics.accuracy(truth, proba)
+                row.append((model, accuracy, metrics.log_loss(truth, proba)))
+            results.append(row)
+        for name, choose in CRITERIA.items():
+            picked = [row[choose([model for model, *_ in row])] for row in results]
+            best = [max(accuracy for _, accuracy, _ in row) for row in results]
+            close = np.mean([a >= b - 1.0 for (_, a, _), b in zip(picked, best, strict=True)])
+            accuracy, loss = (np.mean([pick[j] for pick in picked]) for j in (1, 2))
+            print(
+                f"| {data.name} | {per_class} | {name} | {accuracy:.1f} | {loss:.3f} "
+                f"| {close:.0%} |",
+                flush=True,
+            )
+
+
+def loo_gain(models: list[Model], standard_errors: float) -> int:
+    """The best leave-one-out log loss among those that beat the first by so many errors."""
+    scores = [model._label_scores() for model in models]
+    differences = np.array([score - scores[0] for score in scores])
+    gains = differences.mean(axis=1)
+    errors = differences.std(axis=1, ddof=1) / differences.shape[1] ** 0.5
+    return int(np.where(gains > standard_errors * errors, gains, 0.0).argmax())
+
+
+CRITERIA: dict[str, Callable[[list[Model]], int]] = {
+    "always the first": lambda models: 0,
+    "ELBO": lambda models: int(np.argmax([model.elbo_ for model in models])),
+    "leave-one-out": lambda models: loo_gain(models, 0.0),
+    "leave-one-out, one standard error": lambda models: loo_gain(models, 1.0),
+    "leave-one-out, two standard errors": lambda models: loo_gain(models, 2.0),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["variants", "criteria"])
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--datasets", default="cora,citeseer,pubmed")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in args.datasets.split(","):
+        {"variants": variants, "criteria": criteria}[args.what](
+            nodegp.load_dataset(name), args.splits
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""V-optimality (Ji and Han 2012) on the covariance of a Gaussian process.
+
+:mod:`nodegp.active.vopt` takes the labels for a field that knows nothing but the graph. Here the
+covariance is the model's own, of features and graph together: the next node is the one whose
+label lowers the sum of all latent variances the most, ``argmax_k sum_j C_jk^2 / (C_kk + noise)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nodegp.active.acquisition import Acquisition, Situation, best
+from nodegp.active.latent import LatentCovariance, latent_covariance
+from nodegp.estimators.base import GraphGP
+from nodegp.features import Preprocessor
+from nodegp.filters import Filter
+from nodegp.graph import Graph
+
+
+class _Prior(NamedTuple):
+    """What the prior of a fitted model follows from, beside the graph."""
+
+    kernel: Any
+    filter: Filter
+    preprocessor: Preprocessor
+
+
+class GPVOPT(Acquisition):
+    """V-optimal design under the model's own prior.
+
+    Parameters
+    ----------
+    noise : float
+        How much of h an answer leaves open, as a share of the mean prior variance.
+
+    Notes
+    -----
+    The model must be a :class:`nodegp.GraphGPClassifier` or ``GraphGPRegressor``. Its prior is
+    kept from one choice to the next while its hyper-parameters stay: with fixed ones a question
+    costs O(N^2), with learnt ones the covariance is made anew for each.
+
+    **Batches** are chosen one node after the other, as if each were labelled at once.
+
+    **Large graphs**, of more than ``nodegp.active.latent.MAX_DENSE`` nodes, are scored by what 512
+    landmark nodes say of the covariance. On the largest components of Cora and Citeseer, for
+    which both forms can be had, with 1 and 50 labels, scores then have a median error of 3 to 6
+    per cent and a rank correlation with the exact ones of 0.96 to 0.99; the first choice is worth
+    99 to 100 per cent of the best, and 13 to 18 of a batch of 20 are the same. A graph of 100,000
+    nodes and 500,000 edges takes 13 seconds for one question and 23 for ten, on one core, and
+    2.1 GiB.
+    """
+
+    name = "gp-vopt"
+    score_means = "fall in the sum of the model's latent variances over all nodes"
+
+    def __init__(self, noise: float = 0.3):
+        if not noise > 0:
+            raise ValueError(f"{type(self).__name__}: noise must be positive, got {noise}")
+        self.noise = noise
+        self._kept: tuple[Graph, _Prior, LatentCovariance] | None = None
+
+    def lacks(self, situation: Situation) -> str:
+        return "a fitted model" if situation.model is None else ""
+
+    def weights(self, situation: Situation) -> np.ndarray:
+        """How much the variance of each node counts, (N,)."""
+        return np.ones(situation.graph.n_nodes)
+
+    def scores(self, situation: Situation) -> np.ndarray:
+        return _worth(self._follow(situation), self.weights(situation))
+
+    def picks(self, situation: Situation, n: int) -> list[tuple[int, float]]:
+        covariance, weights = self._follow(situation), self.weights(situation)
+        open_ = situation.candidates.copy()
+        picked: list[tuple[int, float]] = []
+        for _ in range(n):
+            scores = _worth(covariance, weights)
+            node = best(scores, open_)
+            picked.append((node, float(scores[node])))
+            open_[node] = False
+            covariance.condition(node)
+        return picked
+
+    def _follow(self, situation: Situation) -> LatentCovariance:
+        """The covariance left by the labels of the situation."""
+        model, graph = situation.model, situation.graph
+        if not isinstance(model, GraphGP):
+            raise TypeError(
+                f"{self.name} needs a Gaussian process (GraphGPClassifier), got "
+                f"{type(model).__name__}; use sopt or margin"
+            )
+        prior = _Prior(model.kernel_, model.filter_, model.preprocessor_)
+        if self._kept is not None and self._kept[0] is graph and _same(self._kept[1], prior):
+            covariance = self._kept[2]
+            seen = np.zeros(graph.n_nodes, dtype=bool)
+            seen[covariance.labelled] = True
+            if not (seen & ~situation.labelled).any():
+                for node in np.flatnonzero(situation.labelled & ~seen).tolist():
+                    covariance.condition(node)
+                return covariance
+        # Another prior, another run, or a batch that was not answered.
+        covariance = latent_covariance(model, graph, self.noise, situation.labelled)
+        self._kept = graph, prior, covariance
+        return covariance
+
+
+def _worth(covariance: LatentCovariance, weights: np.ndarray) -> np.ndarray:
+    return covariance.squares(weights) / (covariance.variances() + covariance.noise)
+
+
+def _same(a: _Prior, b: _Prior) -> bool:
+    before, after = a.preprocessor, b.preprocessor
+    return (
+        (a.kernel, a.filter) == (b.kernel, b.filter)
+        and (before.kind, before.unit_rows) == (after.kind, after.unit_rows)
+        and _equal(before.scale, after.scale)
+        and _equal(before.centre, after.centre)
+    )
+
+
+def _equal(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    return a is b if a is None or b is None else np.array_equal(a, b)

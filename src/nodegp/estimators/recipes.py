@@ -1,0 +1,141 @@
+"""What a classifier is made of when nobody says: a short list of recipes, and how one is chosen.
+
+All of it was measured on random splits that leave the public test nodes out; the tables are in
+docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from nodegp.features import LazyRows, paired_cosines
+from nodegp.filters import Filter, Hops, Identity, PageRank, Propagation, Relations
+from nodegp.filters.hops import Summed
+from nodegp.graph import Graph
+from nodegp.kernels import RBF, Constant, Cosine, Kernel
+from nodegp.prior import SummedKernel
+
+# Prior variances of h: of what features say, of that the part of a node's own features where there
+# is another, and of a bias shared by all nodes. Softmax is sure enough at a variance of ten.
+_VARIANCE, _OWN, _BIAS = 10.0, 2.0, 1.0
+_EDGES = 2000  # that are looked at to see whether neighbours are alike
+
+
+class Recipe(NamedTuple):
+    """A filter and a kernel that go together."""
+
+    name: str
+    filter: Filter
+    kernel: Any
+
+
+class Score(NamedTuple):
+    """How a recipe did when the classifier chose. Numbers are None where no class has two labels,
+    and nothing was to go by."""
+
+    name: str
+    log_loss: float | None  # leave-one-out, per label
+    gain: float | None  # of it over the first recipe of the list
+    gain_error: float | None  # the standard error of the gain
+    elbo: float
+    chosen: bool
+
+
+def recipes(
+    graph: Graph, features: LazyRows, labels_per_class: float, kernel: Any, sums: bool = True
+) -> list[Recipe]:
+    """What ``filter="auto"`` compares; the first is taken unless another is clearly better.
+
+    Neighbours that tend to be alike, features alone, and neighbours that say something else than
+    a node's own features do. The first is the one or the other of these, as neighbours' features
+    are alike or not, which shows without a single label. ``kernel`` is the user's, or None for
+    those that were found best; ``sums`` whether h may be a sum of functions, which inducing points
+    cannot serve.
+    """
+    far = PageRank(teleport(labels_per_class), fixed=("strength",))
+    filters: dict[str, Filter] = {"far neighbours": far, "features alone": Identity()}
+    if sums:
+        near = (Propagation(hops, self_loops=False) for hops in (1, 2))
+        filters = {
+            "own features and far neighbours": Hops((Identity(), far)),
+            "features alone": Identity(),
+            "own features, neighbours, and theirs": Hops((Identity(), *near)),
+        }
+    if sums and graph.relations is not None:
+        filters["one function per kind of edges"] = Relations(far)
+    found = [
+        Recipe(name, filter, kernel or usual_kernel(filter, graph, learnt=False))
+        for name, filter in filters.items()
+    ]
+    if kernel is None and isinstance(graph.features, np.ndarray):
+        # Few columns, mostly: classes need not lie on two sides of a plane then.
+        smooth = RBF(_VARIANCE, 0.7, fixed=("variance",)) + Constant(_BIAS, fixed=("variance",))
+        found += [
+            Recipe("features alone, smooth", Identity(), smooth),
+            Recipe("far neighbours, smooth", far, smooth),
+        ]
+    if not neighbours_are_alike(graph, features):
+        found.sort(key=lambda recipe: recipe.name != "features alone")
+    return found
+
+
+def neighbours_are_alike(graph: Graph, features: LazyRows) -> bool:
+    """Whether features of linked nodes are more alike than those of any two; so it is assumed
+    where there are none to see."""
+    ends = sp.triu(graph.adjacency, 1).tocoo()
+    if graph.features is None or ends.nnz < 2:
+        return graph.features is None
+    some = np.linspace(0, ends.nnz - 1, min(ends.nnz, _EDGES)).astype(np.int64)
+    left, right = (features.take(side[some].astype(np.int64)) for side in (ends.row, ends.col))
+    cosines = paired_cosines(left, right)
+    return bool(cosines.mean() > 2.0 * cosines.std(ddof=1) / len(cosines) ** 0.5)
+
+
+def teleport(labels_per_class: float) -> float:
+    """How far features are carried: the fewer the labels, the further each must reach."""
+    return float(np.round(np.clip(0.1 * np.sqrt(labels_per_class / 20.0), 0.02, 0.2), 3))
+
+
+def usual_kernel(filter: Filter, graph: Graph, learnt: bool) -> Kernel | SummedKernel:
+    """A linear kernel on rows of length one and a bias: one kernel for every filter.
+
+    Without the length hubs do not count for more than others, and no scale is left to be found.
+    """
+    fixed = () if learnt else ("variance",)
+    bias = Constant(_BIAS, fixed=fixed)
+    if not isinstance(filter, Summed):
+        return Cosine(_VARIANCE, fixed=fixed) + bias
+    own = [isinstance(part, Identity) for _, part, _ in filter.terms(graph)]
+    others = len(own) - sum(own)
+    of_own = _VARIANCE if others == 0 else _OWN
+    of_other = (_VARIANCE - (_OWN if any(own) else 0.0)) / max(others, 1)
+    terms: list[Kernel] = [Cosine(of_own if o else of_other, fixed=fixed) for o in own]
+    return SummedKernel((terms[0] + bias, *terms[1:]))
+
+
+def compare(found: Sequence[Recipe], trials: Sequence[tuple[np.ndarray, float]]) -> list[Score]:
+    """Which recipe to take.
+
+    ``trials`` are the leave-one-out log probabilities of the labels under each recipe, and its
+    ELBO. Another than the first must beat it by two standard errors of the difference: with a
+    handful of labels one is exceeded too often by chance.
+    """
+    first = trials[0][0]
+    if len(first) < 2:
+        return [
+            Score(recipe.name, None, None, None, elbo, recipe is found[0])
+            for recipe, (_, elbo) in zip(found, trials, strict=True)
+        ]
+    gains = np.array([(scores - first).mean() for scores, _ in trials])
+    errors = np.array([(scores - first).std(ddof=1) for scores, _ in trials]) / len(first) ** 0.5
+    best = int(np.where(gains > 2.0 * errors, gains, 0.0).argmax())
+    return [
+        Score(recipe.name, -float(scores.mean()), float(gain), float(error), elbo, j == best)
+        for j, (recipe, (scores, elbo), gain, error) in enumerate(
+            zip(found, trials, gains, errors, strict=True)
+        )
+    ]

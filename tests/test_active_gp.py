@@ -1,0 +1,316 @@
+"""Designs on a Gaussian process' own covariance: against naive inverses, by hand, and as used."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import random_graph, smooth_classes
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, load
+from nodegp.active import GPVOPT, SOPT, STRATEGIES, ActiveLearner, Hybrid, Situation, suggest
+from nodegp.active import latent as latent_module
+from nodegp.active.latent import DenseCovariance, LowRankCovariance, latent_covariance
+from nodegp.baselines import REGISTRY
+from nodegp.covariance import covariance
+from nodegp.filters import Hops, Identity, NeighbourMean, PageRank
+from nodegp.kernels import RBF, Linear
+
+FIXED = Linear(1.0, fixed=("variance",))
+FAR = PageRank(0.2, fixed=("strength",))
+
+
+def labels_at(y: np.ndarray, nodes) -> np.ndarray:
+    shown = np.full(len(y), -1)
+    shown[list(nodes)] = y[list(nodes)]
+    return shown
+
+
+def situation(graph: Graph, y: np.ndarray, model, candidates=None) -> Situation:
+    labelled = y != -1
+    candidates = ~labelled if candidates is None else candidates
+    return Situation(graph, labelled, candidates, model, np.random.default_rng(0), y)
+
+
+def fitted(graph: Graph, y: np.ndarray, kernel=FIXED, filter=FAR, **settings) -> GraphGPClassifier:
+    model = GraphGPClassifier(
+        kernel, filter, "softmax", features="raw", center=False, calibrate=None, **settings
+    )
+    return model.fit(graph, y, classes=[0, 1, 2])
+
+
+def prior(graph: Graph, model) -> np.ndarray:
+    """K of a linear kernel on features filtered by the dense F."""
+    F = model.filter_.weights(graph, np.arange(graph.n_nodes)).toarray()
+    X = np.eye(graph.n_nodes) if graph.features is None else graph.features
+    return F @ X @ X.T @ F.T
+
+
+def naive_fall(K: np.ndarray, labelled: list[int], noise: float, weights: np.ndarray) -> np.ndarray:
+    """The fall of the weighted posterior variances by one more label, with an inverse for each."""
+
+    def total(nodes: list[int]) -> float:
+        inverse = np.linalg.inv(K[np.ix_(nodes, nodes)] + noise * np.eye(len(nodes)))
+        left = 0.0
+        for j in range(len(K)):
+            left += weights[j] * (K[j, j] - K[j, nodes] @ inverse @ K[nodes, j])
+        return left
+
+    before = total(labelled)
+    return np.array([before - total([*labelled, i]) for i in range(len(K))])
+
+
+# --- the covariance -------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(3, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_rank_one_updates_are_what_inverses_give(n, width, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, width))
+    K, weights, noise = X @ X.T, rng.random(n), 0.4
+    dense = DenseCovariance(K.copy(), noise)
+    everyone = np.arange(n)
+    low_rank = LowRankCovariance(K.copy(), everyone, K.diagonal().copy(), noise)
+    labelled: list[int] = []
+    for node in rng.permutation(n)[:-1].tolist():
+        dense.condition(node)
+        low_rank.condition(node)
+        labelled.append(node)
+        fall = naive_fall(K, labelled, noise, weights)
+        rest = np.setdiff1d(everyone, labelled)
+        for found in (dense, low_rank):
+            worth = found.squares(weights) / (found.variances() + noise)
+            np.testing.assert_allclose(worth[rest], fall[rest], rtol=1e-5, atol=1e-7)
+
+
+def test_what_landmarks_do_not_tell_is_each_nodes_own():
+    # Nodes 0, 1 share a feature, 2 and 3 have one each; the landmarks are 0 and 2.
+    X = np.array([[1.0, 0, 0], [2.0, 0, 0], [0, 1.0, 0], [0, 0, 3.0]])
+    K = X @ X.T
+    found = LowRankCovariance(K[:, [0, 2]].copy(), np.array([0, 2]), K.diagonal().copy(), 0.5)
+    np.testing.assert_allclose(found.variances(), [1, 4, 1, 9], rtol=1e-6)
+    np.testing.assert_allclose(found.squares(np.ones(4)), [5, 20, 1, 81], rtol=1e-6)
+    found.condition(1)  # leaves 1 - 4 / 4.5 of node 0, and says nothing of 2 and 3
+    np.testing.assert_allclose(found.variances()[[0, 2, 3]], [1 - 4 / 4.5, 1, 9], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "filter"),
+    [(FIXED, FAR), (RBF(1.0, 1.0), NeighbourMean()), (FIXED, Hops((Identity(), FAR)))],
+)
+def test_the_prior_is_the_models_own(kernel, filter):
+    graph = random_graph(20, seed=1)
+    y = labels_at(smooth_classes(graph), [0, 3, 7, 9])
+    model = fitted(graph, y, kernel, filter)
+    nothing = np.zeros(20, dtype=bool)
+    found = latent_covariance(model, graph, 0.3, nothing)
+    # The prior is the posterior's covariance and what the labels have explained of it.
+    _, after = model.predict_latent(graph, cov=True)
+    w = model.posterior_.project(_cross(model, graph)).numpy()
+    K = after[0] + w.T @ model.posterior_.gain[0].numpy() @ w
+    np.testing.assert_allclose(found.variances(), K.diagonal(), rtol=1e-8)
+    np.testing.assert_allclose(found.squares(np.ones(20)), (K**2).sum(1), rtol=1e-8)
+    assert found.noise == pytest.approx(0.3 * K.diagonal().mean())
+
+
+def _cross(model, graph):
+    bags = model.filter_.bags(graph, model._rows(graph), np.arange(graph.n_nodes))
+    return covariance(model.posterior_.kernel, bags, model.posterior_.inducing)
+
+
+# --- choices --------------------------------------------------------------------------------
+
+
+def test_first_choice_by_hand():
+    # No edges, so K = X X^T. Node 0 is labelled and alone in its direction; 1, 2, 3 share one, of
+    # which 2 has most; 4 is longest of all, and nobody learns from it.
+    X = np.array([[1.0, 0, 0], [0, 1, 0], [0, 2, 0], [0, 1, 0], [0, 0, 2.2]])
+    graph = Graph(np.zeros((5, 5)), X)
+    y = np.array([0, -1, -1, -1, -1])
+    model = fitted(graph, y, filter=Identity())
+    asked = situation(graph, y, model)
+    noise = 0.5 * (1 + 1 + 4 + 1 + 4.84) / 5
+    scores = GPVOPT(noise=0.5).scores(asked)
+    np.testing.assert_allclose(scores[2], (4 + 16 + 4) / (4 + noise))
+    np.testing.assert_allclose(scores[1], (1 + 4 + 1) / (1 + noise))
+    np.testing.assert_allclose(scores[4], 4.84**2 / (4.84 + noise))
+    # A batch takes 2 as labelled, after which 1 and 3 have little left to tell.
+    assert GPVOPT(noise=0.5).choose(asked, 2).tolist() == [2, 4]
+    error = 1.0 - model.predict_proba(graph).max(axis=1)
+    expected = (error[1] * 4 + error[2] * 16 + error[3] * 4) / (4 + noise)
+    np.testing.assert_allclose(Hybrid(noise=0.5).scores(asked)[2], expected)
+
+
+def test_label_after_label_against_the_naive_inverse_with_and_without_doubt():
+    graph = random_graph(18, seed=4)
+    truth = smooth_classes(graph)
+    nodes = [2, 5, 11]
+    chosen = {"gp-vopt": GPVOPT(), "hybrid": Hybrid()}
+    for node in (16, 7, 0):
+        nodes.append(node)
+        y = labels_at(truth, nodes)
+        model = fitted(graph, y)
+        K = prior(graph, model)
+        doubt = 1.0 - model.predict_proba(graph).max(axis=1)
+        rest = np.flatnonzero(y == -1)
+        for name, weights in (("gp-vopt", np.ones(18)), ("hybrid", doubt)):
+            scores = chosen[name].scores(situation(graph, y, model))
+            fall = naive_fall(K, nodes, 0.3 * K.diagonal().mean(), weights)
+            np.testing.assert_allclose(scores[rest], fall[rest], rtol=1e-5)
+
+
+def test_hybrid_leaves_alone_what_is_decided():
+    # Two groups of equal nodes, in directions of their own. One has three labels, of one class;
+    # the other's four are of two classes, so there all is open, though as much is known of it.
+    X = np.repeat(np.eye(2), 12, axis=0) * 3.0
+    graph = Graph(np.zeros((24, 24)), X)
+    y = np.full(24, -1)
+    y[:4], y[12:16] = 0, [1, 2, 1, 2]
+    model = fitted(graph, y, filter=Identity())
+    asked = situation(graph, y, model)
+    coverage, hybrid = GPVOPT().scores(asked), Hybrid().scores(asked)
+    assert coverage[5] == pytest.approx(coverage[20])
+    assert hybrid[20] > 2.0 * hybrid[5]
+    assert Hybrid().choose(asked).tolist() == [16]
+
+
+@pytest.mark.parametrize("kind", [GPVOPT, Hybrid])
+def test_a_batch_is_what_single_questions_would_have_been_of_the_same_model(kind):
+    graph = random_graph(24, seed=2)
+    truth = smooth_classes(graph)
+    model = fitted(graph, labels_at(truth, [0, 1]))
+    nodes = [0, 1]
+    for _ in range(5):
+        nodes += kind().choose(situation(graph, labels_at(truth, nodes), model)).tolist()
+    asked = situation(graph, labels_at(truth, [0, 1]), model)
+    strategy = kind()
+    batch = strategy.explain_choice(asked, 5)
+    assert batch.nodes.tolist() == nodes[2:]
+    # The batch was not answered, and is asked for again.
+    again = strategy.explain_choice(asked, 5)
+    assert again.nodes.tolist() == nodes[2:]
+    np.testing.assert_allclose(again.scores, batch.scores)
+
+
+def test_other_hyper_parameters_and_other_graphs_are_noticed():
+    graph, other = random_graph(20, seed=1), random_graph(20, seed=9)
+    y = labels_at(smooth_classes(graph), [0, 3, 7])
+    strategy = GPVOPT()
+    cases = [
+        (graph, fitted(graph, y)),
+        (graph, fitted(graph, y, filter=PageRank(0.5, fixed=("strength",)))),
+        (graph, fitted(graph, y, Linear(2.0, fixed=("variance",)))),
+        (other, fitted(other, y)),
+    ]
+    for where, model in cases:
+        found = strategy.scores(situation(where, y, model))
+        np.testing.assert_allclose(found, GPVOPT().scores(situation(where, y, model)))
+    # A model that learns in place has another prior afterwards.
+    model = fitted(graph, y, Linear(1.0))
+    strategy.scores(situation(graph, y, model))
+    model.update([5], [1])
+    y = labels_at(np.where(np.arange(20) == 5, 1, smooth_classes(graph)), [0, 3, 5, 7])
+    found = strategy.scores(situation(graph, y, model))
+    np.testing.assert_allclose(found, GPVOPT().scores(situation(graph, y, model)))
+
+
+@pytest.mark.parametrize("name", ["gp-vopt", "hybrid"])
+def test_graphs_without_features_and_in_pieces(name):
+    path = sp.diags_array([np.ones(6)], offsets=[1], shape=(7, 7))
+    star = np.zeros((5, 5))
+    star[0, 1:] = 1.0
+    graph = Graph(sp.block_diag([path, star, np.zeros((1, 1))]))
+    truth = np.array([0] * 7 + [1] * 5 + [1])
+    learner = ActiveLearner(
+        GraphGPClassifier(FIXED, FAR), graph, STRATEGIES[name](), truth,
+        initial=[0], candidates=np.arange(12), classes=[0, 1, 2],
+    )  # fmt: skip
+    asked = [node for step in learner.steps() for node in step.asked.tolist()]
+    assert sorted(asked) == list(range(12))
+    assert asked[0] == 0
+    assert asked[1] == 7  # the star is open, and its centre tells most of it
+
+
+def test_with_one_class_known_hybrid_is_coverage():
+    graph = random_graph(15, seed=3)
+    y = np.full(15, -1)
+    y[4] = 0
+    model = GraphGPClassifier(FIXED, FAR, features="raw").fit(graph, y)
+    asked = situation(graph, y, model)
+    np.testing.assert_allclose(Hybrid().scores(asked), GPVOPT().scores(asked))
+
+
+def test_large_graphs_choose_nearly_the_same(monkeypatch):
+    graph = random_graph(200, n_features=5, seed=6, p=0.03)
+    truth = smooth_classes(graph)
+    y = labels_at(truth, range(6))
+    model = fitted(graph, y)
+    exact = Hybrid().scores(situation(graph, y, model))
+    monkeypatch.setattr(latent_module, "MAX_DENSE", 100)
+    monkeypatch.setattr(latent_module, "N_LANDMARKS", 20)  # five features: they tell all
+    np.testing.assert_allclose(
+        Hybrid().scores(situation(graph, y, model)), exact, rtol=1e-4, atol=1e-9
+    )
+    monkeypatch.setattr(latent_module, "N_LANDMARKS", 3)
+    found = Hybrid().explain_choice(situation(graph, y, model), 10)
+    assert len(set(found.nodes.tolist()) - set(range(6))) == 10
+    again = Hybrid().explain_choice(situation(graph, y, model), 10)
+    assert again.nodes.tolist() == found.nodes.tolist()
+    rough = Hybrid().scores(situation(graph, y, model))
+    assert np.corrcoef(rough, exact)[0, 1] > 0.5
+
+
+def test_what_they_need_is_said():
+    graph = random_graph(12, seed=0)
+    y = labels_at(smooth_classes(graph), [0, 1, 2])
+    for name in ("gp-vopt", "hybrid"):
+        cold = suggest(graph, 2, name)
+        assert cold.note == f"{name} needs a fitted model, so sopt chose"
+        assert cold.nodes.tolist() == suggest(graph, 2, SOPT()).nodes.tolist()
+        lp = REGISTRY["lp"]().fit(graph, y)
+        with pytest.raises(TypeError, match=f"{name} needs a Gaussian process.*got"):
+            suggest(graph, 1, name, y=y, model=lp)
+    values = np.where(y < 0, np.nan, y.astype(float))
+    regressor = GraphGPRegressor(FIXED, FAR, features="raw").fit(graph, values)
+    assert suggest(graph, 2, "gp-vopt", y=y, model=regressor).note == ""
+    with pytest.raises(TypeError, match="for a GraphGPRegressor use gp-vopt"):
+        suggest(graph, 1, "hybrid", y=y, model=regressor)
+    with pytest.raises(ValueError, match="Hybrid: noise must be positive, got 0"):
+        Hybrid(noise=0)
+
+
+def test_nodes_without_any_variance_are_no_trouble():
+    X = np.zeros((6, 2))
+    X[:2] = np.eye(2)
+    graph = Graph(np.zeros((6, 6)), X)
+    y = np.array([0, -1, 1, -1, -1, -1])
+    choice = suggest(graph, 4, "hybrid", y=y, model=fitted(graph, y, filter=Identity()))
+    assert choice.nodes[0] == 1
+    assert np.isfinite(choice.scores).all()
+    blank = Graph(np.zeros((6, 6)), np.zeros((6, 2)))
+    model = fitted(blank, y, filter=Identity())
+    assert suggest(blank, 2, "gp-vopt", y=y, model=model).nodes.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("filter", [FAR, Hops((Identity(), FAR))])
+def test_a_saved_model_asks_the_same(tmp_path, filter):
+    graph = random_graph(20, seed=5)
+    y = labels_at(smooth_classes(graph), [0, 4, 9])
+    model = fitted(graph, y, filter=filter)
+    model.save(tmp_path / "model.nodegp")
+    for name in ("gp-vopt", "hybrid"):
+        before = suggest(graph, 4, name, y=y, model=model)
+        after = suggest(graph, 4, name, y=y, model=load(tmp_path / "model.nodegp"))
+        assert after.nodes.tolist() == before.nodes.tolist()
+        np.testing.assert_allclose(after.scores, before.scores)
+
+
+def test_one_label_and_a_wide_prior_can_be_fitted():
+    graph = random_graph(12, seed=0)
+    y = labels_at(smooth_classes(graph), [3])
+    norm = float(prior(graph, fitted(graph, y))[3, 3])
+    for variance in (1.0, 44.0, 1e3):
+        model = fitted(graph, y, Linear(variance / norm, fixed=("variance",)))
+        assert model.converged_
+        assert np.isfinite(model.predict_proba(graph)).all()

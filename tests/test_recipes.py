@@ -1,0 +1,274 @@
+"""The default model: what it compares, how it chooses, and what that does on several graphs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import nodegp
+from helpers import hide
+from nodegp import Graph, GraphGPClassifier
+from nodegp.estimators.recipes import (
+    Recipe,
+    compare,
+    neighbours_are_alike,
+    recipes,
+    teleport,
+    usual_kernel,
+)
+from nodegp.features import Preprocessor, paired_cosines
+from nodegp.filters import Hops, Identity, PageRank, Propagation, Relations
+from nodegp.kernels import Linear
+from nodegp.prior import SummedKernel
+
+
+def graph_of(seed, alike, told=2.0, n=300, columns=8):
+    """Two classes; ``alike`` is the share of edges within them, ``told`` how far features tell."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], n // 2)
+    rows, columns_ = [], []
+    for i in range(n):
+        for _ in range(3):
+            same = rng.random() < alike
+            rows.append(i)
+            columns_.append(rng.choice(np.flatnonzero((y == y[i]) == same)))
+    adjacency = sp.coo_array((np.ones(len(rows)), (rows, columns_)), shape=(n, n))
+    adjacency = ((adjacency + adjacency.T) > 0).astype(float)
+    adjacency.setdiag(0)
+    features = rng.normal(size=(n, columns))
+    features[:, 0] += told * (2 * y - 1)
+    return Graph(sp.csr_array(adjacency), features), y
+
+
+def some_labels(y, per_class, seed=0):
+    rng = np.random.default_rng(seed)
+    chosen = [rng.choice(np.flatnonzero(y == c), per_class, replace=False) for c in np.unique(y)]
+    return hide(y, np.concatenate(chosen))
+
+
+def rows_of(graph):
+    return Preprocessor.fit(graph.features, "auto", True).rows_of(graph.features, graph.n_nodes)
+
+
+def chosen(model):
+    taken = [score.name for score in model.selection_ if score.chosen]
+    assert len(taken) == 1
+    return taken[0]
+
+
+def test_the_default_is_said_by_its_parts():
+    data = nodegp.load_dataset("cora")
+    model = GraphGPClassifier().fit(data.graph, data.labels("train"))
+    assert chosen(model) == "own features and far neighbours"
+    own, far = model.filter_.filters
+    assert isinstance(own, Identity)
+    assert isinstance(far, PageRank)
+    assert far.teleport == teleport(20) == 0.1
+    assert type(model.likelihood_).__name__ == "Softmax"
+    assert model.preprocessor_.centre is not None
+    assert set(model.term_shares_) == {"0: Identity", "1: PageRank"}
+    assert (model.predict(nodes=data.splits["val"]) == data.y[data.splits["val"]]).mean() > 0.78
+    paper = GraphGPClassifier(preset="paper").fit(data.graph, data.labels("train"))
+    assert paper.selection_ == []
+    assert paper.preprocessor_.centre is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_alike_neighbours_are_used(seed):
+    graph, y = graph_of(seed, alike=0.9, told=0.7)
+    model = GraphGPClassifier(random_state=0).fit(graph, some_labels(y, 10, seed))
+    alone = GraphGPClassifier(filter="identity").fit(graph, some_labels(y, 10, seed))
+    assert "far neighbours" in chosen(model)
+    assert (model.predict() == y).mean() > (alone.predict() == y).mean() + 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_edges_that_say_nothing_are_left_alone(seed):
+    graph, y = graph_of(seed, alike=0.5, told=2.5)
+    labels = some_labels(y, 20, seed)
+    model = GraphGPClassifier(random_state=0).fit(graph, labels)
+    alone = GraphGPClassifier(filter="identity").fit(graph, labels)
+    assert (model.predict() == y).mean() > (alone.predict() == y).mean() - 0.02
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbours_that_differ_do_no_harm(seed):
+    graph, y = graph_of(seed, alike=0.05, told=1.5)
+    labels = some_labels(y, 20, seed)
+    model = GraphGPClassifier(random_state=0).fit(graph, labels)
+    alone = GraphGPClassifier(filter="identity").fit(graph, labels)
+    assert (model.predict() == y).mean() > (alone.predict() == y).mean() - 0.02
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_whether_neighbours_are_alike_by_plain_loops(dense):
+    graph, _ = graph_of(3, alike=0.8, told=1.0)
+    X = np.maximum(graph.features, 0.0)
+    shown = Graph(graph.adjacency, X if dense else sp.csr_array(X))
+    raw = shown.features
+    rows = Preprocessor.fit(raw, "raw", True).rows_of(raw, shown.n_nodes)
+    centred = X - X.mean(axis=0)
+    cosines = [
+        centred[i] @ centred[j] / np.sqrt((centred[i] @ centred[i]) * (centred[j] @ centred[j]))
+        for i, j in zip(*sp.triu(graph.adjacency, 1).nonzero(), strict=True)
+    ]
+    found = paired_cosines(*(rows.take(end) for end in sp.triu(graph.adjacency, 1).nonzero()))
+    assert found == pytest.approx(np.array(cosines))
+    expected = np.mean(cosines) > 2 * np.std(cosines, ddof=1) / np.sqrt(len(cosines))
+    assert neighbours_are_alike(shown, rows) == expected
+
+
+@pytest.mark.parametrize(("alike", "first"), [(0.9, "far"), (0.5, "alone"), (0.1, "alone")])
+def test_what_comes_first_is_seen_without_labels(alike, first):
+    graph, _ = graph_of(0, alike=alike)
+    assert first in recipes(graph, rows_of(graph), 10, None)[0].name
+
+
+def test_no_edges_and_no_features():
+    graph, _ = graph_of(0, alike=0.9)
+    unlinked = Graph(sp.csr_array((300, 300)), graph.features)
+    assert not neighbours_are_alike(unlinked, rows_of(unlinked))
+    bare = Graph(graph.adjacency)
+    one_hot = Preprocessor.fit(None, "auto", True, 300).rows_of(None, 300)
+    assert neighbours_are_alike(bare, one_hot)
+
+
+def test_without_a_second_label_the_first_recipe_is_taken():
+    graph, y = graph_of(0, alike=0.9)
+    model = GraphGPClassifier().fit(graph, some_labels(y, 1))
+    assert chosen(model) == model.selection_[0].name
+    assert all(score.log_loss is None and score.gain is None for score in model.selection_)
+
+
+def test_a_graph_without_features():
+    graph, y = graph_of(0, alike=0.9)
+    bare = Graph(graph.adjacency)
+    model = GraphGPClassifier().fit(bare, some_labels(y, 10))
+    assert "neighbours" in chosen(model)
+    assert (model.predict() == y).mean() > 0.75
+
+
+def test_a_table_whose_classes_are_curved():
+    rng = np.random.default_rng(0)
+    angle, y = rng.uniform(0, 2 * np.pi, 400), np.repeat([0, 1], 200)
+    X = (1.0 + y)[:, None] * np.c_[np.cos(angle), np.sin(angle)] + rng.normal(0, 0.1, (400, 2))
+    model = GraphGPClassifier(random_state=0).fit(X, some_labels(y, 15))
+    assert chosen(model).endswith("smooth")
+    assert (model.predict() == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("filter", ["auto", "pagerank", PageRank(0.1, averaged=True), "diffusion"])
+def test_new_rows_of_a_table_do_not_hear_of_each_other(filter):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 40)
+    X = rng.normal(size=(80, 3)) + 2 * y[:, None]
+    model = GraphGPClassifier(filter=filter, random_state=0).fit(X, y)
+    new = rng.normal(size=(6, 3)) + 1
+    together = model.predict_proba(new)
+    one_by_one = np.vstack([model.predict_proba(row[None]) for row in new])
+    assert one_by_one == pytest.approx(together, abs=1e-9)
+    # Rows that are known already see what they saw.
+    graph, _ = model._asked(X[:5], None)
+    assert graph.n_settled == 80
+    known = model._bags(graph, np.arange(80))
+    seen = model._bags(model.graph_, np.arange(80))
+    parts = zip(getattr(known, "parts", [known]), getattr(seen, "parts", [seen]), strict=True)
+    for with_new, without in parts:
+        a, b = (bags.rows.take(np.arange(80)).values for bags in (with_new, without))
+        assert np.asarray(a) == pytest.approx(np.asarray(b))
+
+
+def test_kinds_of_edges_are_told_apart():
+    graph, y = graph_of(0, alike=0.95)
+    noise, _ = graph_of(1, alike=0.5)
+    both = Graph({"same": graph.adjacency, "noise": noise.adjacency}, graph.features)
+    names = [recipe.name for recipe in recipes(both, rows_of(both), 10, None)]
+    assert "one function per kind of edges" in names
+    model = GraphGPClassifier(random_state=0).fit(both, some_labels(y, 20))
+    assert (model.predict() == y).mean() > 0.9
+
+
+def test_many_labels_are_sampled_for_the_choice_and_all_fitted(monkeypatch):
+    monkeypatch.setattr("nodegp.estimators.classifier._ENOUGH", 40)
+    graph, y = graph_of(0, alike=0.9)
+    model = GraphGPClassifier(random_state=0).fit(graph, some_labels(y, 60))
+    assert len(model.labelled_) == 120
+    assert model.loo_proba_.shape == (120, 2)
+    assert chosen(model)
+    again = GraphGPClassifier(random_state=0).fit(graph, some_labels(y, 60))
+    assert again.selection_ == model.selection_
+
+
+def test_a_kernel_of_ones_own_is_kept():
+    graph, y = graph_of(0, alike=0.9)
+    model = GraphGPClassifier(Linear(3.0, fixed=("variance",))).fit(graph, some_labels(y, 10))
+    assert len(model.selection_) == 3
+    kernels = model.kernel_.kernels if isinstance(model.kernel_, SummedKernel) else [model.kernel_]
+    assert all(float(next(iter(k.parameters().values()))) > 0 for k in kernels)
+
+
+def test_auto_with_the_papers_kernel():
+    graph, y = graph_of(0, alike=0.9)
+    model = GraphGPClassifier(filter="auto", preset="paper", random_state=0)
+    model.fit(graph, some_labels(y, 10))
+    assert len(model.selection_) == 3
+    assert type(model.likelihood_).__name__ == "RobustMax"
+
+
+def test_scores_are_kept_in_the_file(tmp_path):
+    graph, y = graph_of(0, alike=0.9)
+    model = GraphGPClassifier().fit(graph, some_labels(y, 5))
+    model.save(tmp_path / "model.nodegp", include_graph=True)
+    loaded = nodegp.load(tmp_path / "model.nodegp")
+    assert loaded.selection_ == model.selection_
+    assert loaded.predict_proba() == pytest.approx(model.predict_proba(), rel=1e-9)
+
+
+def test_progress_names_the_recipes(capsys):
+    graph, y = graph_of(0, alike=0.9)
+    GraphGPClassifier(verbose=1).fit(graph, some_labels(y, 5))
+    said = capsys.readouterr().err
+    assert "leave-one-out log loss" in said
+    assert "taken: " in said
+
+
+def test_the_fewer_the_labels_the_further():
+    far = [teleport(n) for n in (0.5, 1, 3, 5, 10, 20, 60, 1000)]
+    assert far == sorted(far)
+    assert far[0] == 0.02
+    assert far[-1] == 0.2
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [Identity(), PageRank(0.1), Hops((Identity(), PageRank(0.1))), Hops((PageRank(0.1),))],
+    ids=["identity", "pagerank", "both", "a sum of one"],
+)
+def test_the_usual_kernel_has_the_same_variance_for_every_filter(filter):
+    graph, _ = graph_of(0, alike=0.9)
+    kernel = usual_kernel(filter, graph, learnt=False)
+    assert sum(kernel.parameters().values()) == pytest.approx(11.0)
+    assert not kernel.free_parameters()
+    assert usual_kernel(filter, graph, learnt=True).free_parameters()
+
+
+def test_of_relations_too():
+    graph, _ = graph_of(0, alike=0.9)
+    both = Graph({"a": graph.adjacency, "b": graph.adjacency}, graph.features)
+    assert len(usual_kernel(Relations(), both, learnt=True).kernels) == 3
+    hops = Hops((Propagation(1), Propagation(2)))
+    assert [float(v) for v in usual_kernel(hops, graph, learnt=True).parameters().values()] == [
+        pytest.approx(v) for v in (5.0, 1.0, 5.0)
+    ]
+
+
+def test_comparing_by_hand():
+    names = [Recipe(name, Identity(), None) for name in "abc"]
+    first = np.array([-1.0, -2.0, -1.0, -2.0])
+    unsure = first + np.array([4.0, -3.0, 4.0, -3.0])  # better on average, but not always
+    clear = first + np.array([0.1, 0.2, 0.1, 0.2])  # by less, but always
+    scores = compare(names, [(first, -5.0), (unsure, -1.0), (clear, -9.0)])
+    assert [score.chosen for score in scores] == [False, False, True]
+    assert scores[1].gain == pytest.approx(0.5)
+    assert scores[1].gain_error == pytest.approx(3.5 * (4 / 3) ** 0.5 / 2)
+    assert scores[2].log_loss == pytest.approx(1.35)
+    assert [score.elbo for score in scores] == [-5.0, -1.0, -9.0]
