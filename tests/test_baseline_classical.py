@@ -17,8 +17,8 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 import nodegp
-from helpers import hide, random_graph, rbf, smooth_classes
-from nodegp import Graph, GraphGPClassifier
+from helpers import hide, one_hop, random_graph, rbf, smooth_classes
+from nodegp import Graph
 from nodegp.baselines import (
     ICA,
     REGISTRY,
@@ -436,7 +436,7 @@ def test_edges_are_conditioned_on(precision):
 def test_without_edges_it_is_an_ordinary_gaussian_process():
     graph = Graph(np.zeros((24, 24)), GRAPH.features)
     relational = RelationalGP().fit(graph, Y)
-    plain = GraphGPClassifier(RBF().learn(), filter="identity", calibrate=None).fit(graph, Y)
+    plain = one_hop(kernel=RBF().learn(), filter="identity", calibrate=None).fit(graph, Y)
     np.testing.assert_allclose(relational.proba_, plain.predict_proba(), atol=1e-3)
 
 

@@ -22,6 +22,7 @@ STARTS = 10
 # Strategies of nodegp.active.STRATEGIES with the model that they choose for; the others are
 # compared with the first.
 PAIRS = (
+    ("hybrid", "nodegp"),
     ("sopt", "nodegp"),
     ("vopt", "nodegp"),
     ("margin", "nodegp"),
