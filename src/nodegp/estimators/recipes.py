@@ -22,6 +22,7 @@ from nodegp.prior import SummedKernel
 # Prior variances of h: of what features say, of that the part of a node's own features where there
 # is another, and of a bias shared by all nodes. Softmax is sure enough at a variance of ten.
 _VARIANCE, _OWN, _BIAS = 10.0, 2.0, 1.0
+_TELEPORTS = np.array([0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.14, 0.2])
 _EDGES = 2000  # that are looked at to see whether neighbours are alike
 
 
@@ -96,8 +97,12 @@ def neighbours_are_alike(graph: Graph, features: LazyRows) -> bool:
 
 
 def teleport(labels_per_class: float) -> float:
-    """How far features are carried: the fewer the labels, the further each must reach."""
-    return float(np.round(np.clip(0.1 * np.sqrt(labels_per_class / 20.0), 0.02, 0.2), 3))
+    """How far features are carried: the fewer the labels, the further each must reach.
+
+    Only a few values, so that filtered features serve again when a label more has come in.
+    """
+    wanted = 0.1 * np.sqrt(labels_per_class / 20.0)
+    return float(_TELEPORTS[np.abs(np.log(_TELEPORTS / wanted)).argmin()])
 
 
 def usual_kernel(filter: Filter, graph: Graph, learnt: bool) -> Kernel | SummedKernel:
