@@ -195,16 +195,17 @@ def test_cora_as_tables_is_cora(tmp_path, form):
     )
     assert (loaded.graph.adjacency != graph.adjacency).nnz == 0
     labels, unlabelled = loaded.targets()
-    model = GraphGPClassifier(features="raw", unlabelled=unlabelled).fit(loaded.graph, labels)
-    bundled = GraphGPClassifier().fit(graph, y)
+    # Robust-max, because the sampled expectations of softmax depend on the order of the classes.
+    model = GraphGPClassifier(features="raw", likelihood="robustmax", unlabelled=unlabelled)
+    model.fit(loaded.graph, labels)
+    bundled = GraphGPClassifier(likelihood="robustmax").fit(graph, y)
     assert bundled.features_ == "damped"
     test = data.splits["test"]
     proba, order = model.predict_proba(nodes=test), np.argsort(names)  # classes by name
-    # A word of one paper alone has no place in the text's vocabulary, and the sampled expectations
-    # of softmax depend a little on the order of the classes: so not to the last digit.
-    np.testing.assert_allclose(proba, bundled.predict_proba(nodes=test)[:, order], atol=0.05)
+    # A word of one paper alone has no place in the text's vocabulary, so not to the last digit.
+    np.testing.assert_allclose(proba, bundled.predict_proba(nodes=test)[:, order], atol=2e-3)
     right = model.predict(nodes=test) == names[data.y[test]]
-    assert right.mean() == pytest.approx(0.845, abs=1e-2)
+    assert right.mean() == pytest.approx(bundled.score(graph, data.labels("test")), abs=2e-3)
 
 
 # --- the encoder ------------------------------------------------------------------------------

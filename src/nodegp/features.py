@@ -276,7 +276,7 @@ class Preprocessor:
         if raw is None:
             return cls("one-hot", n_features=n_nodes)
         if kind == "auto":
-            kind = _kind_for(raw)
+            kind = kind_for(raw)
         n_features = raw.shape[1]
         scale, centre = None, None
         if kind in WORDS:
@@ -348,7 +348,7 @@ class Preprocessor:
         return total / raw.shape[0]
 
 
-def _kind_for(raw: Any) -> str:
+def kind_for(raw: Any) -> str:
     """What suits sparse counts, unit rows for other sparse non-negative ones, else standardise."""
     values = raw.data if sp.issparse(raw) else raw
     filled = np.count_nonzero(values) / max(raw.shape[0] * raw.shape[1], 1)

@@ -51,7 +51,7 @@ from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
 from nodegp.neighbours import joined_graph, table_graph
 from nodegp.posterior import Marginals, Posterior, sample_joint
-from nodegp.prior import FilteredKernel, SummedKernel, prior_at, settled
+from nodegp.prior import SummedKernel, prior_at, settled
 from nodegp.seeds import generator
 
 FILTERS: dict[str, type[Filter]] = {
@@ -132,7 +132,7 @@ class GraphGP(BaseEstimator):
         rng = generator(self.random_state)
         like = torch.zeros((), dtype=torch_dtype(self.dtype), device=_device(self.device))
         kernel, labelled = parts.kernel, given.nodes
-        if not isinstance(kernel, Kernel | SummedKernel | FilteredKernel):
+        if not isinstance(kernel, Kernel | SummedKernel):
             raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")
         if warm is None:
             self.filter_ = parts.filter.prepared(graph, self._rows(graph))

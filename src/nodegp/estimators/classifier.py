@@ -17,7 +17,7 @@ from nodegp.calibration import fit_temperature, in_sets, set_threshold, tempered
 from nodegp.estimators.base import FILTERS, GraphGP, Parts, component
 from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
 from nodegp.estimators.recipes import Score, compare, recipes, usual_kernel
-from nodegp.features import Preprocessor
+from nodegp.features import kind_for
 from nodegp.filters import Filter, NeighbourMean
 from nodegp.graph import Graph
 from nodegp.inducing import Inducing, Points, choose
@@ -157,7 +157,6 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             raise ValueError(f"preset must be 'paper' or None, got {self.preset!r}")
         graph, given = self._start(X, y, label_confidence)
         likelihood = self._new_likelihood()
-        require_classes(given.labels)
         self.selection_ = []
         if self.filter == "auto" or (self.filter is None and self.preset is None):
             self._select(graph, given, classes, likelihood)
@@ -248,10 +247,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         self.loo_proba_ = tempered(plain, self.temperature_)
 
     def _kind(self, raw: Any) -> str:
-        if self.preset == "paper" and self.features == "auto":
-            found = Preprocessor.fit(raw, "auto").kind
-            return "tfidf" if found == "damped" else self.features
-        return self.features
+        plain = self.preset == "paper" and self.features == "auto" and raw is not None
+        return "tfidf" if plain and kind_for(raw) == "damped" else self.features
 
     def _centred(self) -> bool:
         return self.preset is None if self.center is None else bool(self.center)
