@@ -238,13 +238,16 @@ def test_filtered_rows(kind, averaged, few, monkeypatch):
 @pytest.mark.parametrize("kind", PREPROCESSING)
 @pytest.mark.parametrize("averaged", [False, True])
 @pytest.mark.parametrize("few", [False, True], ids=["by columns", "by indicators"])
-def test_basis_and_coefficients_make_the_rows(kind, averaged, few, monkeypatch):
+@pytest.mark.parametrize("order", [1, 2, 6])  # the first two by gathering, if for a few rows
+@pytest.mark.parametrize("settled", [None, 20])
+def test_basis_and_coefficients_make_the_rows(kind, averaged, few, order, settled, monkeypatch):
     monkeypatch.setattr(rows, "_indicators_are_cheaper", lambda *_: few)
     graph, lazy, _ = prepared(kind)
-    filter_ = PageRank(0.3, order=6, averaged=averaged)
+    graph.n_settled = settled
+    filter_ = PageRank(0.3, order=order, averaged=averaged)
     nodes = np.array([5, 29, 5, 11])
     basis = filter_.basis(graph, lazy, nodes)
-    assert basis.shape == (7 + averaged, 4, lazy.raw.shape[1])
+    assert basis.shape == (order + 1 + averaged, 4, lazy.raw.shape[1])
     made = torch.einsum("k,knd->nd", filter_.coefficients(), basis)
     found = dense(filter_.bags(graph, lazy, nodes).rows.take(np.arange(4)))
     np.testing.assert_allclose(made, found, atol=1e-13)

@@ -29,6 +29,7 @@ from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
 
 _ENOUGH = 200  # labels to choose a recipe by
+_DRAWN = 1 << 19  # values that an expectation over latents makes at a time: what a cache holds
 LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax, "bernoulli": Bernoulli}
 
 
@@ -404,7 +405,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     def _by_node(self, function: Any, marginals: Marginals) -> np.ndarray:
         """A function of means and variances, a bounded number of nodes at a time."""
         n_latents = marginals.mean.shape[1]
-        step = max((1 << 23) // (n_latents * max(20 * n_latents, 1024)), 1)
+        step = max(_DRAWN // (n_latents * max(20 * n_latents, 1024)), 1)
         blocks = zip(*(part.split(step) for part in marginals), strict=True)
         with torch.no_grad():
             parts = [function(mean.double(), var.double()) for mean, var in blocks]

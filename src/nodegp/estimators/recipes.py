@@ -20,8 +20,8 @@ from nodegp.kernels import RBF, Constant, Cosine, Kernel
 from nodegp.prior import SummedKernel
 
 # Prior variances of h: of what features say, of that the part of a node's own features where there
-# is another, and of a bias shared by all nodes. Softmax is sure enough at a variance of ten.
-_VARIANCE, _OWN, _BIAS = 10.0, 2.0, 1.0
+# is another, and of a bias shared by all nodes.
+_VARIANCE, _OWN, _BIAS = 3.0, 0.6, 1.0
 _TELEPORTS = np.array([0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.14, 0.2])
 _EDGES = 2000  # that are looked at to see whether neighbours are alike
 

@@ -67,6 +67,26 @@ class Terms:
         for term in terms:
             yield term * passed
 
+    def sparse_rows(
+        self, graph: Graph, coefficients: Sequence[float], nodes: np.ndarray
+    ) -> sp.csr_array:
+        """Rows ``nodes`` of sum_j c_j B_j, sparse all the way: for an order of one or two."""
+        own = sp.csr_array(
+            (np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), (len(nodes), graph.n_nodes)
+        )
+        twice = _twice_shifted(graph, self.self_loops)
+        made = [own, 0.5 * (own @ twice)][: self.order + 1]
+        while len(made) <= self.order:
+            made.append(made[-1] @ twice - made[-2])
+        if self.averaged:
+            passed = 1.0 / (1.0 + graph.degrees[nodes])
+            made = [sp.diags_array(passed) @ term for term in made]
+            made.insert(0, sp.diags_array(1.0 - passed) @ own)
+        total = coefficients[0] * made[0]
+        for c, term in zip(coefficients[1:], made[1:], strict=True):
+            total = total + c * term
+        return sp.csr_array(total)
+
     def _chebyshev(
         self, graph: Graph, columns: np.ndarray, by_rows: bool = False
     ) -> Iterator[np.ndarray]:

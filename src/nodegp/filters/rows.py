@@ -23,6 +23,7 @@ from nodegp.filters.propagation import Terms, blocks, filter_rows, weighted_sum
 from nodegp.graph import Graph
 
 LARGEST = 1 << 28  # entries of the largest array that filtering makes: 2 GiB
+_SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
 _KEPT = 1 << 26  # entries of filtered features that a graph keeps beside the latest: 512 MiB
 
 
@@ -98,9 +99,11 @@ def evaluate(
             f"({features.raw.shape[1]} columns, dense). Ask about fewer nodes at a time, or bring "
             "the features to fewer columns first, for instance with TruncatedSVD of scikit-learn."
         )
-    few = _indicators_are_cheaper(terms, n_results, graph, features, len(nodes))
-    route = _propagate_indicators if few else _propagate_columns
-    return route(terms, coefficients, graph, features, nodes)
+    if not _indicators_are_cheaper(terms, n_results, graph, features, len(nodes)):
+        return _propagate_columns(terms, coefficients, graph, features, nodes)
+    if terms.order <= _SHORT and coefficients is not None:
+        return _gather(terms, coefficients, graph, features, nodes)
+    return _propagate_indicators(terms, coefficients, graph, features, nodes)
 
 
 def _indicators_are_cheaper(
@@ -112,6 +115,24 @@ def _indicators_are_cheaper(
     # A dense product is about eight times as fast per entry as a sparse one.
     mixing = features.raw.nnz if features.is_sparse else n_nodes * width // 8
     return n_rows * (column + n_results * mixing) < width * column
+
+
+def _gather(
+    terms: Terms,
+    coefficients: tuple[float, ...],
+    graph: Graph,
+    features: LazyRows,
+    nodes: np.ndarray,
+) -> np.ndarray:
+    """(F[nodes]) X, with sparse rows of F and only the features that they touch."""
+    weights = terms.sparse_rows(graph, coefficients, nodes)
+    touched = np.unique(weights.indices).astype(np.int64)
+    rows, weights = features.take(touched), weights[:, touched]
+    result = weights @ (rows.values if rows.is_sparse else rows.values.numpy())
+    result = result.toarray() if sp.issparse(result) else result
+    if rows.centre is not None:
+        result -= np.outer(weights.sum(axis=1), rows.centre)
+    return result[None]
 
 
 def _propagate_indicators(
