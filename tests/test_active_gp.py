@@ -3,14 +3,26 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import random_graph, smooth_classes
-from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, load
-from nodegp.active import GPVOPT, SOPT, STRATEGIES, ActiveLearner, Hybrid, Situation, suggest
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, load, load_dataset
+from nodegp.active import (
+    GPEER,
+    GPVOPT,
+    SOPT,
+    STRATEGIES,
+    ActiveLearner,
+    Hybrid,
+    Situation,
+    gpeer,
+    suggest,
+)
 from nodegp.active import latent as latent_module
-from nodegp.active.latent import DenseCovariance, LowRankCovariance, latent_covariance
+from nodegp.active.gpeer import expected_gains
+from nodegp.active.latent import DenseCovariance, LowRankCovariance, Prior, latent_covariance
 from nodegp.baselines import REGISTRY
 from nodegp.covariance import covariance
 from nodegp.filters import Hops, Identity, NeighbourMean, PageRank
@@ -104,7 +116,7 @@ def test_the_prior_is_the_models_own(kernel, filter):
     y = labels_at(smooth_classes(graph), [0, 3, 7, 9])
     model = fitted(graph, y, kernel, filter)
     nothing = np.zeros(20, dtype=bool)
-    found = latent_covariance(model, graph, 0.3, nothing)
+    found = latent_covariance(Prior.of(model, graph), graph, 0.3, nothing)
     # The prior is the posterior's covariance and what the labels have explained of it.
     _, after = model.predict_latent(graph, cov=True)
     w = model.posterior_.project(_cross(model, graph)).numpy()
@@ -215,7 +227,7 @@ def test_other_hyper_parameters_and_other_graphs_are_noticed():
     np.testing.assert_allclose(found, GPVOPT().scores(situation(graph, y, model)))
 
 
-@pytest.mark.parametrize("name", ["gp-vopt", "hybrid"])
+@pytest.mark.parametrize("name", ["gp-vopt", "hybrid", "gp-eer"])
 def test_graphs_without_features_and_in_pieces(name):
     path = sp.diags_array([np.ones(6)], offsets=[1], shape=(7, 7))
     star = np.zeros((5, 5))
@@ -264,7 +276,7 @@ def test_large_graphs_choose_nearly_the_same(monkeypatch):
 def test_what_they_need_is_said():
     graph = random_graph(12, seed=0)
     y = labels_at(smooth_classes(graph), [0, 1, 2])
-    for name in ("gp-vopt", "hybrid"):
+    for name in ("gp-vopt", "hybrid", "gp-eer"):
         cold = suggest(graph, 2, name)
         assert cold.note == f"{name} needs a fitted model, so sopt chose"
         assert cold.nodes.tolist() == suggest(graph, 2, SOPT()).nodes.tolist()
@@ -276,6 +288,11 @@ def test_what_they_need_is_said():
     assert suggest(graph, 2, "gp-vopt", y=y, model=regressor).note == ""
     with pytest.raises(TypeError, match="for a GraphGPRegressor use gp-vopt"):
         suggest(graph, 1, "hybrid", y=y, model=regressor)
+    robust = GraphGPClassifier(FIXED, FAR, "robustmax", features="raw").fit(graph, y)
+    with pytest.raises(TypeError, match="likelihood='softmax'; use hybrid"):
+        suggest(graph, 1, "gp-eer", y=y, model=robust)
+    one = GraphGPClassifier(FIXED, FAR).fit(graph, np.where(np.arange(12) == 3, 0, -1))
+    assert suggest(graph, 1, "gp-eer", y=y, model=one).note.startswith("gp-eer needs two classes")
     with pytest.raises(ValueError, match="Hybrid: noise must be positive, got 0"):
         Hybrid(noise=0)
 
@@ -293,13 +310,89 @@ def test_nodes_without_any_variance_are_no_trouble():
     assert suggest(blank, 2, "gp-vopt", y=y, model=model).nodes.tolist() == [1, 3]
 
 
+def naive_gain(model, graph: Graph, k: int) -> float:
+    """Expected fall in the number of wrong nodes by asking about k, a loop for each sum."""
+    mean, cov = model.predict_latent(graph, cov=True)
+    n, n_classes = mean.shape
+
+    def wrong(means: np.ndarray, variances: np.ndarray, known: int | None = None) -> float:
+        total = 0.0
+        for j in range(n):
+            if j != known:
+                z = means[j] / np.sqrt(1 + np.pi / 8 * variances[j]) / model.temperature_
+                total += 1.0 - np.exp(z - z.max()).max() / np.exp(z - z.max()).sum()
+        return total
+
+    variances = np.array([cov[c].diagonal() for c in range(n_classes)]).T
+    expected = 0.0
+    for c, chance in enumerate(model.predict_proba(graph, [k])[0]):
+        site = model.likelihood_.expectation(
+            torch.tensor([c]), *(torch.from_numpy(part[[k]]) for part in (mean, variances)),
+            torch.ones(1).double(),
+        )  # fmt: skip
+        after, left = mean.copy(), variances.copy()
+        for latent in range(n_classes):
+            precision = -2 * float(site.variance_gradient[0, latent])
+            kept = 1 + precision * variances[k, latent]
+            for j in range(n):
+                carried = cov[latent, j, k]
+                after[j, latent] += carried * float(site.mean_gradient[0, latent]) / kept
+                left[j, latent] -= carried**2 * precision / kept
+        expected += chance * wrong(after, left, known=k)
+    return wrong(mean, variances) - expected
+
+
+@pytest.mark.parametrize("filter", [FAR, Hops((Identity(), FAR))])
+@pytest.mark.parametrize("inducing", ["labelled", "points"])
+def test_expected_errors_are_what_loops_give(filter, inducing):
+    if inducing == "points" and filter is not FAR:
+        return  # points are of one function
+    graph = random_graph(14, seed=2)
+    y = labels_at(smooth_classes(graph), [0, 4, 9, 11])
+    model = fitted(graph, y, Linear(2.0, fixed=("variance",)), filter, inducing=inducing)
+    model.temperature_ = 0.7
+    nodes = np.array([1, 5, 13])
+    found = expected_gains(model, graph, nodes)
+    np.testing.assert_allclose(found, [naive_gain(model, graph, k) for k in nodes], atol=1e-4)
+    choice = GPEER().explain_choice(situation(graph, y, model), 10)
+    gains = expected_gains(model, graph, choice.nodes)
+    np.testing.assert_allclose(choice.scores, gains, rtol=1e-6)
+    assert (np.diff(gains) <= 0).all()
+    assert not set(choice.nodes.tolist()) & {0, 4, 9, 11}
+
+
+def test_only_the_shortlist_is_scored(monkeypatch):
+    monkeypatch.setattr(gpeer, "SHORTLIST", 3)
+    graph = random_graph(14, seed=2)
+    y = labels_at(smooth_classes(graph), [0, 4, 9, 11])
+    asked = situation(graph, y, fitted(graph, y))
+    best = Hybrid().scores(asked)[asked.candidates]
+    chosen = GPEER().choose(asked)[0]
+    assert Hybrid().scores(asked)[chosen] >= np.sort(best)[-3]
+    assert len(GPEER().choose(asked, 6)) == 6
+
+
+def test_a_plan_stays_as_labels_come_in():
+    """The default model carries features less far with every label; its questions stay planned."""
+    data = load_dataset("cora")
+    priors = []
+    for n in (2, 30):
+        y = labels_at(data.y, np.concatenate([np.flatnonzero(data.y == c)[:n] for c in range(7)]))
+        model = GraphGPClassifier(random_state=0).fit(data.graph, y)
+        priors.append((model.kernel_, Prior.of(model, data.graph)))
+    assert priors[0][0] != priors[1][0]
+    assert priors[0][1][:2] == priors[1][1][:2]
+    fixed = fitted(random_graph(14, seed=2), labels_at(np.arange(14) % 3, [0, 1, 2]))
+    assert Prior.of(fixed, fixed.graph_)[:2] == (fixed.kernel_, fixed.filter_)
+
+
 @pytest.mark.parametrize("filter", [FAR, Hops((Identity(), FAR))])
 def test_a_saved_model_asks_the_same(tmp_path, filter):
     graph = random_graph(20, seed=5)
     y = labels_at(smooth_classes(graph), [0, 4, 9])
     model = fitted(graph, y, filter=filter)
     model.save(tmp_path / "model.nodegp")
-    for name in ("gp-vopt", "hybrid"):
+    for name in ("gp-vopt", "hybrid", "gp-eer"):
         before = suggest(graph, 4, name, y=y, model=model)
         after = suggest(graph, 4, name, y=y, model=load(tmp_path / "model.nodegp"))
         assert after.nodes.tolist() == before.nodes.tolist()

@@ -88,6 +88,14 @@ class Posterior:
         cov = self._cast(covariance(kernel, bags, bags)) - w.mT @ self.gain @ w
         return (self.mean @ w).mT.cpu(), (0.5 * (cov + cov.mT)).cpu()
 
+    @torch.no_grad()
+    def across(self, a: Bags, b: Bags) -> Tensor:
+        """Covariance of h at some bags with h at others, (L, len(a), len(b))."""
+        kernel, a, b, inducing = plain(self.kernel, a, b, self.inducing)
+        wa, wb = (self.project(covariance(kernel, bags, inducing)) for bags in (a, b))
+        cov = self._cast(covariance(kernel, a, b)) - (wa.mT @ self.gain) @ wb
+        return cov.cpu()
+
     def project(self, cross: Tensor) -> Tensor:
         w = self._cast(cross).mT
         if self.chol is None:

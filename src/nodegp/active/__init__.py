@@ -8,6 +8,7 @@
 from nodegp.active.acquisition import Acquisition, Choice, Degree, Random, Situation
 from nodegp.active.bald import BALD
 from nodegp.active.eer import EER
+from nodegp.active.gpeer import GPEER
 from nodegp.active.gpvopt import GPVOPT
 from nodegp.active.hybrid import Hybrid
 from nodegp.active.learner import ActiveLearner, Step
@@ -21,6 +22,7 @@ from nodegp.active.vopt import VOPT
 __all__ = [
     "BALD",
     "EER",
+    "GPEER",
     "GPVOPT",
     "S2",
     "SOPT",

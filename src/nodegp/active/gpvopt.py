@@ -7,24 +7,12 @@ label lowers the sum of all latent variances the most, ``argmax_k sum_j C_jk^2 /
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from nodegp.active.acquisition import Acquisition, Situation, best
-from nodegp.active.latent import LatentCovariance, latent_covariance
+from nodegp.active.latent import LatentCovariance, Prior, latent_covariance
 from nodegp.estimators.base import GraphGP
-from nodegp.features import Preprocessor
-from nodegp.filters import Filter
 from nodegp.graph import Graph
-
-
-class _Prior(NamedTuple):
-    """What the prior of a fitted model follows from, beside the graph."""
-
-    kernel: Any
-    filter: Filter
-    preprocessor: Preprocessor
 
 
 class GPVOPT(Acquisition):
@@ -37,9 +25,11 @@ class GPVOPT(Acquisition):
 
     Notes
     -----
-    The model must be a :class:`nodegp.GraphGPClassifier` or ``GraphGPRegressor``. Its prior is
-    kept from one choice to the next while its hyper-parameters stay: with fixed ones a question
-    costs O(N^2), with learnt ones the covariance is made anew for each.
+    The model must be a :class:`nodegp.GraphGPClassifier` or ``GraphGPRegressor``. Where it chose
+    its recipe itself, which changes as labels come in, the prior is the one that the recipe has
+    with many labels, and no bias: a plan should not change at every step. The prior is kept from
+    one choice to the next while its hyper-parameters stay: with fixed ones a question costs
+    O(N^2), with learnt ones the covariance is made anew for each.
 
     **Batches** are chosen one node after the other, as if each were labelled at once.
 
@@ -59,7 +49,7 @@ class GPVOPT(Acquisition):
         if not noise > 0:
             raise ValueError(f"{type(self).__name__}: noise must be positive, got {noise}")
         self.noise = noise
-        self._kept: tuple[Graph, _Prior, LatentCovariance] | None = None
+        self._kept: tuple[Graph, Prior, LatentCovariance] | None = None
 
     def lacks(self, situation: Situation) -> str:
         return "a fitted model" if situation.model is None else ""
@@ -91,7 +81,7 @@ class GPVOPT(Acquisition):
                 f"{self.name} needs a Gaussian process (GraphGPClassifier), got "
                 f"{type(model).__name__}; use sopt or margin"
             )
-        prior = _Prior(model.kernel_, model.filter_, model.preprocessor_)
+        prior = Prior.of(model, graph)
         if self._kept is not None and self._kept[0] is graph and _same(self._kept[1], prior):
             covariance = self._kept[2]
             seen = np.zeros(graph.n_nodes, dtype=bool)
@@ -101,7 +91,7 @@ class GPVOPT(Acquisition):
                     covariance.condition(node)
                 return covariance
         # Another prior, another run, or a batch that was not answered.
-        covariance = latent_covariance(model, graph, self.noise, situation.labelled)
+        covariance = latent_covariance(prior, graph, self.noise, situation.labelled)
         self._kept = graph, prior, covariance
         return covariance
 
@@ -110,7 +100,7 @@ def _worth(covariance: LatentCovariance, weights: np.ndarray) -> np.ndarray:
     return covariance.squares(weights) / (covariance.variances() + covariance.noise)
 
 
-def _same(a: _Prior, b: _Prior) -> bool:
+def _same(a: Prior, b: Prior) -> bool:
     before, after = a.preprocessor, b.preprocessor
     return (
         (a.kernel, a.filter) == (b.kernel, b.filter)

@@ -9,6 +9,7 @@ import numpy as np
 from nodegp.active.acquisition import Acquisition, Choice, Degree, Random, Situation
 from nodegp.active.bald import BALD
 from nodegp.active.eer import EER
+from nodegp.active.gpeer import GPEER
 from nodegp.active.gpvopt import GPVOPT
 from nodegp.active.hybrid import Hybrid
 from nodegp.active.s2 import S2
@@ -21,7 +22,7 @@ from nodegp.seeds import generator
 
 STRATEGIES: dict[str, type[Acquisition]] = {
     kind.name: kind
-    for kind in (SOPT, VOPT, Hybrid, GPVOPT, S2, Random, Degree, Entropy, Margin, BALD, EER)
+    for kind in (SOPT, VOPT, Hybrid, GPVOPT, GPEER, S2, Random, Degree, Entropy, Margin, BALD, EER)
 }
 
 
@@ -44,8 +45,8 @@ def suggest(
     n : int
         How many; fewer are given if there are fewer.
     strategy : one of ``STRATEGIES``, or an Acquisition
-        hybrid, gp-vopt, entropy, margin and bald need ``model``, s2 and eer need ``y``; where
-        these are missing sopt chooses, and the choice's ``note`` says so.
+        hybrid, gp-vopt, gp-eer, entropy, margin and bald need ``model``, s2 and eer need ``y``;
+        where these are missing sopt chooses, and the choice's ``note`` says so.
     y : one entry per node, optional
         The labels so far; ``unlabelled``, None or NaN where there is none.
     model : fitted model, optional

@@ -18,8 +18,8 @@ def command(
     strategy: Annotated[
         str,
         typer.Option(
-            help="sopt, vopt, hybrid, gp-vopt, s2, random, degree, entropy, margin, bald or eer; "
-            "see below."
+            help="sopt, vopt, hybrid, gp-vopt, gp-eer, s2, random, degree, entropy, margin, bald "
+            "or eer; see below."
         ),
     ] = "sopt",
     out: Annotated[
@@ -49,9 +49,10 @@ def command(
     model, --nodes and --edges describe a graph without any labels yet.
 
     sopt and vopt spread questions over the graph and need no labels; gp-vopt does so over what the
-    model sees, features too, and hybrid over what it may have wrong; s2 looks for the border
-    between classes; entropy and margin ask where the model is least sure; bald where labels would
-    teach it most; eer where they would prevent most errors; degree and random are what they say.
+    model sees, features too, and hybrid over what it may have wrong; gp-eer asks where the model
+    expects to have less wrong afterwards, and eer does so by the graph alone; s2 looks for the
+    border between classes; entropy and margin ask where the model is least sure; bald where labels
+    would teach it most; degree and random are what they say.
     """
     from nodegp.active import suggest
     from nodegp.cli.modelfile import ModelFile, ids_of

@@ -412,6 +412,10 @@ class GraphGP(BaseEstimator):
     def _bags(self, graph: Graph, nodes: np.ndarray) -> Bags:
         return self.filter_.bags(graph, self._rows(graph), nodes)
 
+    def _planned(self, graph: Graph) -> tuple[Any, Filter]:
+        """Kernel and filter to plan questions with."""
+        return self.kernel_, self.filter_
+
     def _marginal_blocks(self, graph: Graph, nodes: np.ndarray) -> Iterator[Marginals]:
         """q(h) at the nodes in order, in blocks whose covariances with u fit in memory."""
         if len(nodes) == 0:

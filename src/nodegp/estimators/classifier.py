@@ -16,7 +16,7 @@ from nodegp import inference
 from nodegp.calibration import fit_temperature, in_sets, set_threshold, tempered
 from nodegp.estimators.base import FILTERS, GraphGP, Parts, component
 from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
-from nodegp.estimators.recipes import Score, compare, recipes, usual_kernel
+from nodegp.estimators.recipes import Score, compare, recipes, usual_kernel, with_many_labels
 from nodegp.features import kind_for
 from nodegp.filters import Filter, NeighbourMean
 from nodegp.graph import Graph
@@ -28,7 +28,7 @@ from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax, entrop
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
 
-_ENOUGH = 200  # labels to choose a recipe by
+_FEWEST, _ENOUGH = 10, 200  # labels to choose a recipe by
 _DRAWN = 1 << 19  # values that an expectation over latents makes at a time: what a cache holds
 LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax, "bernoulli": Bernoulli}
 
@@ -185,12 +185,13 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     def _select(self, graph: Graph, given: Given, classes: Any, likelihood: Likelihood) -> None:
         """Try the recipes on the labels, or on some if there are many, and take the best."""
         every, targets = encode(given.labels, classes)
-        kernel = self._new_kernel(likelihood)
-        sums = not isinstance(choose(self.inducing, self.n_inducing, len(targets)), Points)
+        kernel, sums = self._new_kernel(likelihood), self._may_sum(len(targets))
         found = recipes(graph, self._rows(graph), len(targets) / len(every), kernel, sums)
         some = given
         if len(targets) > _ENOUGH:
             some = given.at(np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp))
+        if (np.bincount(targets)[targets] > 1).sum() < _FEWEST:
+            found = found[:1]
         trials, quick = [], isinstance(self._engine(), inference.Dual)
         for recipe in found:
             trial = copy(self)
@@ -209,6 +210,18 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         else:
             parts = Parts(found[best].filter, found[best].kernel, likelihood)
             self._learn(graph, given, parts, every)
+
+    def _may_sum(self, n_labels: int) -> bool:
+        return not isinstance(choose(self.inducing, self.n_inducing, n_labels), Points)
+
+    def _planned(self, graph: Graph) -> tuple[Any, Filter]:
+        if not self.selection_:
+            return super()._planned(graph)
+        # How far features are carried follows the number of labels; a plan should not.
+        chosen = next(score.name for score in self.selection_ if score.chosen)
+        kernel, sums = self._new_kernel(self.likelihood_), self._may_sum(len(self.labelled_))
+        recipe = with_many_labels(chosen, graph, self._rows(graph), kernel, sums)
+        return recipe.kernel, recipe.filter.prepared(graph, self._rows(graph))
 
     def _label_scores(self) -> np.ndarray:
         """Leave-one-out log probabilities of the labels whose class has another."""

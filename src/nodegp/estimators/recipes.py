@@ -23,6 +23,7 @@ from nodegp.prior import SummedKernel
 # is another, and of a bias shared by all nodes.
 _VARIANCE, _OWN, _BIAS = 3.0, 0.6, 1.0
 _TELEPORTS = np.array([0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.14, 0.2])
+_MANY, _FULL = 20.0, 0.1  # labels per class, and how far features are carried with so many
 _EDGES = 2000  # that are looked at to see whether neighbours are alike
 
 
@@ -47,7 +48,12 @@ class Score(NamedTuple):
 
 
 def recipes(
-    graph: Graph, features: LazyRows, labels_per_class: float, kernel: Any, sums: bool = True
+    graph: Graph,
+    features: LazyRows,
+    labels_per_class: float,
+    kernel: Any,
+    sums: bool = True,
+    bias: bool = True,
 ) -> list[Recipe]:
     """What ``filter="auto"`` compares; the first is taken unless another is clearly better.
 
@@ -55,9 +61,12 @@ def recipes(
     a node's own features do. The first is the one or the other of these, as neighbours' features
     are alike or not, which shows without a single label. ``kernel`` is the user's, or None for
     those that were found best; ``sums`` whether h may be a sum of functions, which inducing points
-    cannot serve.
+    cannot serve; ``bias`` whether it may have one.
     """
-    far = PageRank(teleport(labels_per_class), fixed=("strength",))
+    share = teleport(labels_per_class)
+    far = PageRank(share, fixed=("strength",))
+    # About in proportion to the labels per class.
+    constant = _BIAS * min(share / _FULL, 1.0) ** 2 if bias else 0.0
     filters: dict[str, Filter] = {"far neighbours": far, "features alone": Identity()}
     if sums:
         near = (Propagation(hops, self_loops=False) for hops in (1, 2))
@@ -69,12 +78,12 @@ def recipes(
     if sums and graph.relations is not None:
         filters["one function per kind of edges"] = Relations(far)
     found = [
-        Recipe(name, filter, kernel or usual_kernel(filter, graph, learnt=False))
+        Recipe(name, filter, kernel or usual_kernel(filter, graph, learnt=False, bias=constant))
         for name, filter in filters.items()
     ]
     if kernel is None and isinstance(graph.features, np.ndarray):
         # Few columns, mostly: classes need not lie on two sides of a plane then.
-        smooth = RBF(_VARIANCE, 0.7, fixed=("variance",)) + Constant(_BIAS, fixed=("variance",))
+        smooth = _with_bias(RBF(_VARIANCE, 0.7, fixed=("variance",)), constant, ("variance",))
         found += [
             Recipe("features alone, smooth", Identity(), smooth),
             Recipe("far neighbours, smooth", far, smooth),
@@ -82,6 +91,15 @@ def recipes(
     if not neighbours_are_alike(graph, features):
         found.sort(key=lambda recipe: recipe.name != "features alone")
     return found
+
+
+def with_many_labels(
+    name: str, graph: Graph, features: LazyRows, kernel: Any, sums: bool
+) -> Recipe:
+    """What a recipe becomes when labels have come in, to plan for: without the bias, of which
+    labels tell all there is to know wherever they are."""
+    found = recipes(graph, features, _MANY, kernel, sums, bias=False)
+    return next(recipe for recipe in found if recipe.name == name)
 
 
 def neighbours_are_alike(graph: Graph, features: LazyRows) -> bool:
@@ -99,27 +117,35 @@ def neighbours_are_alike(graph: Graph, features: LazyRows) -> bool:
 def teleport(labels_per_class: float) -> float:
     """How far features are carried: the fewer the labels, the further each must reach.
 
-    Only a few values, so that filtered features serve again when a label more has come in.
+    Only a few values, so that what follows from the prior serves again when a label more has come
+    in.
     """
-    wanted = 0.1 * np.sqrt(labels_per_class / 20.0)
+    wanted = _FULL * np.sqrt(labels_per_class / _MANY)
     return float(_TELEPORTS[np.abs(np.log(_TELEPORTS / wanted)).argmin()])
 
 
-def usual_kernel(filter: Filter, graph: Graph, learnt: bool) -> Kernel | SummedKernel:
+def usual_kernel(
+    filter: Filter, graph: Graph, learnt: bool, bias: float = _BIAS
+) -> Kernel | SummedKernel:
     """A linear kernel on rows of length one and a bias: one kernel for every filter.
 
     Without the length hubs do not count for more than others, and no scale is left to be found.
+    The bias is what each class has everywhere. A handful of labels says little of that, and if an
+    expert was asked about nodes of one kind, something wrong.
     """
     fixed = () if learnt else ("variance",)
-    bias = Constant(_BIAS, fixed=fixed)
     if not isinstance(filter, Summed):
-        return Cosine(_VARIANCE, fixed=fixed) + bias
+        return _with_bias(Cosine(_VARIANCE, fixed=fixed), bias, fixed)
     own = [isinstance(part, Identity) for _, part, _ in filter.terms(graph)]
     others = len(own) - sum(own)
     of_own = _VARIANCE if others == 0 else _OWN
     of_other = (_VARIANCE - (_OWN if any(own) else 0.0)) / max(others, 1)
     terms: list[Kernel] = [Cosine(of_own if o else of_other, fixed=fixed) for o in own]
-    return SummedKernel((terms[0] + bias, *terms[1:]))
+    return SummedKernel((_with_bias(terms[0], bias, fixed), *terms[1:]))
+
+
+def _with_bias(kernel: Kernel, variance: float, fixed: tuple[str, ...]) -> Kernel:
+    return kernel + Constant(variance, fixed=fixed) if variance > 0 else kernel
 
 
 def compare(found: Sequence[Recipe], trials: Sequence[tuple[np.ndarray, float]]) -> list[Score]:

@@ -23,7 +23,7 @@ _COLOURS = {
     "LP": "#009E73",
     "Logistic": "#888888",
 }
-_STYLES = ("-", "--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)))
+_STYLES = ("-", (0, (1, 3)), "--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)))
 
 
 def all_figures(records: list[Record]) -> Iterator[Figure]:

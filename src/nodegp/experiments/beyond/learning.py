@@ -23,6 +23,7 @@ STARTS = 10
 # compared with the first.
 PAIRS = (
     ("hybrid", "nodegp"),
+    ("gp-eer", "nodegp"),
     ("sopt", "nodegp"),
     ("vopt", "nodegp"),
     ("margin", "nodegp"),
