@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -303,7 +304,7 @@ def active_records(engine: str = "default") -> list[Record]:
     return [
         record(
             Spec(table3.TASK, "cora", "SOPT-GGP", engine, seed),
-            alc=sum(c) / 3,
+            alc=sum(c) / 3 - 0.1,  # as if it were less
             alc_trapezoid=c[1],
             log_loss=1.0,
             calibration_error=0.1,
@@ -515,4 +516,8 @@ def test_active_learning_goes_through_on_each_data_set(dataset, tmp_path):
     found = table3.run(spec, Context(None, str(tmp_path / "none")))
     assert found["asked"][0] == 3
     assert len(found["accuracy_curve"]) == len(set(found["asked"])) == 4
-    assert found["alc"] == pytest.approx(sum(found["accuracy_curve"]) / 4)
+    accuracies = found["accuracy_curve"]
+    assert found["alc"] == pytest.approx(sum(accuracies) / 4)
+    assert found["alc_trapezoid"] == pytest.approx(
+        sum((before + after) / 2 for before, after in pairwise(accuracies)) / 3
+    )
