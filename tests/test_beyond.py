@@ -264,7 +264,7 @@ def test_learners_are_compared_with_the_first():
     first, second = learning.LEARNERS[:2]
     found = {"accuracy": 0.8, "log_loss": 0.5, "calibration_error": 0.1}
     records = [
-        record(learning.TASK, learner, seed, alc=alc, accuracy_curve=[0.1, 0.2], **found)
+        record(learning.TASK, learner, seed, accuracy_curve=[alc - 0.1, alc, alc + 0.1], **found)
         for learner, alcs in ((first, (0.7, 0.8)), (second, (0.71, 0.83)))
         for seed, alc in enumerate(alcs)
     ]

@@ -221,7 +221,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         chosen = next(score.name for score in self.selection_ if score.chosen)
         kernel, sums = self._new_kernel(self.likelihood_), self._may_sum(len(self.labelled_))
         recipe = with_many_labels(chosen, graph, self._rows(graph), kernel, sums)
-        return recipe.kernel, recipe.filter.prepared(graph, self._rows(graph))
+        own = self.kernel_ if kernel is not None else recipe.kernel  # by the term, where it sums
+        return own, recipe.filter.prepared(graph, self._rows(graph))
 
     def _label_scores(self) -> np.ndarray:
         """Leave-one-out log probabilities of the labels whose class has another."""
