@@ -19,7 +19,7 @@ import numpy as np
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.estimators.recipes import teleport, usual_kernel
+from nodegp.estimators.recipes import bias_variance, teleport, usual_kernel
 from nodegp.filters import (
     Diffusion,
     Filter,
@@ -29,7 +29,8 @@ from nodegp.filters import (
     Propagation,
     RegularisedLaplacian,
 )
-from nodegp.kernels import Constant, Linear
+from nodegp.kernels import Constant, Cosine, Linear
+from nodegp.prior import SummedKernel
 
 PER_CLASS = (1, 3, 10, 20)
 Model = nodegp.GraphGPClassifier
@@ -39,29 +40,40 @@ def far(share: float) -> PageRank:
     return PageRank(share, fixed=("strength",))
 
 
-def recipe(filter: Filter, data: Dataset, **settings: object) -> Model:
-    kernel = usual_kernel(filter, data.graph, learnt=False)
+def recipe(filter: Filter, data: Dataset, per_class: int, **settings: object) -> Model:
+    kernel = usual_kernel(filter, data.graph, learnt=False, bias=bias_variance(per_class))
     return Model(filter=filter, random_state=0, **({"kernel": kernel} | settings))
 
 
-def near_and_far(per_class: int) -> Filter:
-    return Hops((Identity(), far(teleport(per_class))))
+def usual(data: Dataset, per_class: int, **settings: object) -> Model:
+    return recipe(Hops((Identity(), far(teleport(per_class)))), data, per_class, **settings)
+
+
+def variances(of_features: float, of_bias: float) -> SummedKernel:
+    """The usual kernel with others."""
+    own, other = (Cosine(share * of_features, fixed=("variance",)) for share in (0.2, 0.8))
+    bias = Constant(of_bias, fixed=("variance",))
+    return SummedKernel((own + bias, other))
 
 
 VARIANTS: dict[str, Callable[[Dataset, int], Model]] = {
-    "the recipe": lambda data, n: recipe(near_and_far(n), data),
+    "the recipe": usual,
     "selection as well": lambda data, n: Model(random_state=0),
-    "hyper-parameters learnt": lambda data, n: Model(filter=near_and_far(n), random_state=0),
-    "without own features": lambda data, n: recipe(far(teleport(n)), data),
-    "teleport 0.05": lambda data, n: recipe(Hops((Identity(), far(0.05))), data),
-    "teleport 0.1": lambda data, n: recipe(Hops((Identity(), far(0.1))), data),
-    "teleport 0.2": lambda data, n: recipe(Hops((Identity(), far(0.2))), data),
-    "not centred": lambda data, n: recipe(near_and_far(n), data, center=False),
+    "hyper-parameters learnt": lambda data, n: usual(data, n, kernel=None),
+    "without own features": lambda data, n: recipe(far(teleport(n)), data, n),
+    "teleport 0.05": lambda data, n: recipe(Hops((Identity(), far(0.05))), data, n),
+    "teleport 0.1": lambda data, n: recipe(Hops((Identity(), far(0.1))), data, n),
+    "teleport 0.2": lambda data, n: recipe(Hops((Identity(), far(0.2))), data, n),
+    "variance 1": lambda data, n: usual(data, n, kernel=variances(1.0, bias_variance(n))),
+    "variance 10": lambda data, n: usual(data, n, kernel=variances(10.0, bias_variance(n))),
+    "bias always 1": lambda data, n: usual(data, n, kernel=variances(3.0, 1.0)),
+    "bias always 0.01": lambda data, n: usual(data, n, kernel=variances(3.0, 0.01)),
+    "not centred": lambda data, n: usual(data, n, center=False),
     "rows as long as they are": lambda data, n: recipe(
-        far(teleport(n)), data, kernel=Linear(50.0) + Constant(1.0)
+        far(teleport(n)), data, n, kernel=Linear(50.0) + Constant(1.0)
     ),
-    "robust-max": lambda data, n: recipe(near_and_far(n), data, likelihood="robustmax"),
-    "no temperature": lambda data, n: recipe(near_and_far(n), data, calibrate=None),
+    "robust-max": lambda data, n: usual(data, n, likelihood="robustmax"),
+    "no temperature": lambda data, n: usual(data, n, calibrate=None),
     "paper": lambda data, n: Model(
         preset="paper", features="raw" if data.name == "pubmed" else "auto", random_state=0
     ),
@@ -116,7 +128,7 @@ def criteria(data: Dataset, count: int) -> None:
         for y, test in splits(data, per_class, count):
             row = []
             for filter in FILTERS.values():
-                model = recipe(filter, data).fit(data.graph, y)
+                model = recipe(filter, data, per_class).fit(data.graph, y)
                 proba, truth = model.predict_proba(data.graph, test), data.y[test]
                 accuracy = 100 * metrics.accuracy(truth, proba)
                 row.append((model, accuracy, metrics.log_loss(truth, proba)))

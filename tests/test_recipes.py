@@ -9,6 +9,7 @@ from helpers import hide
 from nodegp import Graph, GraphGPClassifier
 from nodegp.estimators.recipes import (
     Recipe,
+    bias_variance,
     compare,
     neighbours_are_alike,
     recipes,
@@ -229,6 +230,19 @@ def test_the_fewer_the_labels_the_further():
     assert far[0] == 0.02
     assert [teleport(n) for n in (1, 3, 5, 10, 20)] == [0.02, 0.04, 0.05, 0.07, 0.1]
     assert far[-1] == 0.14
+    assert [bias_variance(n) for n in (1, 5, 20, 1000)] == pytest.approx([0.04, 0.25, 1.0, 1.0])
+
+
+def test_with_a_handful_of_labels_there_is_nothing_to_compare_by():
+    graph, y = graph_of(0, alike=0.9)
+    nodes = np.flatnonzero(y == y[0])[:9]
+    few = np.full(len(y), -1)
+    few[nodes] = y[nodes]
+    other = np.flatnonzero(y != y[0])[0]
+    few[other] = y[other]  # its class has no second label
+    assert [score.chosen for score in GraphGPClassifier().fit(graph, few).selection_] == [True]
+    few[np.flatnonzero(y == y[other])[1]] = y[other]
+    assert len(GraphGPClassifier().fit(graph, few).selection_) > 1
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,8 @@ def recipes(
     those that were found best; ``sums`` whether h may be a sum of functions, which inducing points
     cannot serve; ``bias`` whether it may have one.
     """
-    share = teleport(labels_per_class)
-    far = PageRank(share, fixed=("strength",))
-    # About in proportion to the labels per class.
-    constant = _BIAS * min(share / _FULL, 1.0) ** 2 if bias else 0.0
+    far = PageRank(teleport(labels_per_class), fixed=("strength",))
+    constant = bias_variance(labels_per_class) if bias else 0.0
     filters: dict[str, Filter] = {"far neighbours": far, "features alone": Identity()}
     if sums:
         near = (Propagation(hops, self_loops=False) for hops in (1, 2))
@@ -122,6 +120,11 @@ def teleport(labels_per_class: float) -> float:
     """
     wanted = _FULL * np.sqrt(labels_per_class / _MANY)
     return float(_TELEPORTS[np.abs(np.log(_TELEPORTS / wanted)).argmin()])
+
+
+def bias_variance(labels_per_class: float) -> float:
+    """That of a bias: about in proportion to the labels per class, in the steps of teleport."""
+    return float(_BIAS * min(teleport(labels_per_class) / _FULL, 1.0) ** 2)
 
 
 def usual_kernel(
