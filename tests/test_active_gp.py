@@ -286,8 +286,9 @@ def test_what_they_need_is_said():
     values = np.where(y < 0, np.nan, y.astype(float))
     regressor = GraphGPRegressor(FIXED, FAR, features="raw").fit(graph, values)
     assert suggest(graph, 2, "gp-vopt", y=y, model=regressor).note == ""
-    with pytest.raises(TypeError, match="for a GraphGPRegressor use gp-vopt"):
-        suggest(graph, 1, "hybrid", y=y, model=regressor)
+    for name in ("hybrid", "gp-eer"):
+        with pytest.raises(TypeError, match=f"{name} needs a classifier; for a GraphGPRegressor"):
+            suggest(graph, 1, name, y=y, model=regressor)
     robust = GraphGPClassifier(FIXED, FAR, "robustmax", features="raw").fit(graph, y)
     with pytest.raises(TypeError, match="likelihood='softmax'; use hybrid"):
         suggest(graph, 1, "gp-eer", y=y, model=robust)

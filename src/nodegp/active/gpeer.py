@@ -36,7 +36,8 @@ class GPEER(Hybrid):
     score_means = "expected fall in the number of nodes that the model gets wrong"
 
     def lacks(self, situation: Situation) -> str:
-        if situation.model is not None and len(situation.model.classes_) < 2:
+        known = getattr(situation.model, "classes_", None)
+        if known is not None and len(known) < 2:
             return "two classes"
         return super().lacks(situation)
 

@@ -30,7 +30,7 @@ class Hybrid(GPVOPT):
 
     def weights(self, situation: Situation) -> np.ndarray:
         if not hasattr(situation.model, "predict_proba"):
-            raise TypeError("hybrid needs a classifier; for a GraphGPRegressor use gp-vopt")
+            raise TypeError(f"{self.name} needs a classifier; for a GraphGPRegressor use gp-vopt")
         error = 1.0 - situation.model.predict_proba(situation.graph).max(axis=1)
         # With one class known so far there is no error to expect, and coverage is all there is.
         return error if error.any() else np.ones(len(error))
