@@ -202,14 +202,15 @@ class Softmax(Likelihood):
         total = h.exp_().sum(0)
         log_right = own - total.log()
         value = self._mixed(log_right, confidence, mean.shape[1])
-        gradient = h.div_(total).neg_()  # (L, O, S)
+        gradient = h.div_(-total)  # (L, O, S)
         gradient[y, _each(y)] += 1.0
         if bool((confidence < 1).any()):
             sure = (confidence - self._by_chance(confidence, mean.shape[1])).clamp_min(0.0)
             gradient *= (sure.log()[:, None] + log_right - value).exp()
-        by_deviation = torch.einsum("los,sl->ol", gradient, self._normals(mean, self.n_points))
-        scale = 2.0 * gradient.shape[2] * var.sqrt()
-        return Expectation(value.mean(1), gradient.mean(2).mT, by_deviation / scale)
+        normals = self._normals(mean, self.n_points)  # (L, S)
+        weights = torch.stack([torch.ones_like(normals), normals], 2) / normals.shape[1]
+        by_mean, by_deviation = torch.bmm(gradient, weights).mT.unbind(1)  # (L, O) each
+        return Expectation(value.mean(1), by_mean.mT, by_deviation.mT / (2.0 * var.sqrt()))
 
     def _mixed(self, log_right: Tensor, confidence: Tensor, n_classes: int) -> Tensor:
         """log p(y | h) of labels that are right, or are there by chance."""
@@ -242,10 +243,11 @@ class Softmax(Likelihood):
 
     def _draws(self, mean: Tensor, var: Tensor, n_points: int) -> Tensor:
         """Values of h, (L, N, S): latents first, so that sums over them run along long rows."""
-        normals = self._normals(mean, n_points)
-        return mean.mT[:, :, None] + var.sqrt().mT[:, :, None] * normals.mT[:, None]
+        at, sd = (part.mT.contiguous()[:, :, None] for part in (mean, var.sqrt()))
+        return torch.addcmul(at, sd, self._normals(mean, n_points)[:, None])
 
     def _normals(self, like: Tensor, n_points: int) -> Tensor:
+        """Points in each latent, (L, S)."""
         return _sobol_normals(n_points, like.shape[1]).to(like)
 
 
@@ -351,4 +353,4 @@ def _hermite_arrays(n_points: int) -> tuple[np.ndarray, np.ndarray]:
 def _sobol_normals(n_points: int, dimension: int) -> Tensor:
     engine = torch.quasirandom.SobolEngine(dimension, scramble=True, seed=0)
     half = torch.special.ndtri(engine.draw(max(n_points // 2, 1), dtype=torch.float64))
-    return torch.cat([half, -half])
+    return torch.cat([half, -half]).mT.contiguous()
