@@ -51,6 +51,7 @@ RESPONSES = {
     ),
 }
 SPECTRAL = [pytest.param(*pair, id=name) for name, pair in RESPONSES.items()]
+SINGLE = 2e-6  # filtered features are in single precision
 PREPROCESSING = ["raw", "tfidf", "centred", "standardise", "one-hot"]
 
 
@@ -229,9 +230,10 @@ def test_filtered_rows(kind, averaged, few, monkeypatch):
     for nodes in (np.arange(30), np.array([29, 3, 3, 17]), np.zeros(0, dtype=np.intp)):
         source = filter_.bags(graph, lazy, nodes).rows
         found = dense(source.take(np.arange(len(nodes))))
-        np.testing.assert_allclose(found, expected[nodes], atol=1e-11)
+        tolerance = 1e-11 if kind == "one-hot" else SINGLE
+        np.testing.assert_allclose(found, expected[nodes], atol=tolerance)
         again = np.arange(len(nodes))[::-2]
-        np.testing.assert_allclose(dense(source.take(again)), expected[nodes[again]], atol=1e-11)
+        np.testing.assert_array_equal(dense(source.take(again)), found[again])
         assert source.is_sparse == (kind == "one-hot")
 
 
@@ -250,13 +252,34 @@ def test_basis_and_coefficients_make_the_rows(kind, averaged, few, order, settle
     assert basis.shape == (order + 1 + averaged, 4, lazy.raw.shape[1])
     made = torch.einsum("k,knd->nd", filter_.coefficients(), basis)
     found = dense(filter_.bags(graph, lazy, nodes).rows.take(np.arange(4)))
-    np.testing.assert_allclose(made, found, atol=1e-13)
+    np.testing.assert_allclose(made, found, atol=SINGLE)
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("order", [0, 1, 2, 7])
+@pytest.mark.parametrize("settled", [None, 20])
+def test_sums_of_terms_are_the_terms_summed(averaged, order, settled):
+    """Clenshaw's recursion against the terms one by one, in rows and in columns."""
+    graph = random_graph(30, 0.15, 5)
+    graph.n_settled = settled
+    terms = propagation.Terms(order, True, averaged)
+    rng = np.random.default_rng(0)
+    coefficients = rng.normal(size=len(terms))
+    columns, nodes = rng.normal(size=(30, 4)), np.array([3, 29, 3])
+    made = sum(c * t for c, t in zip(coefficients, terms.of_columns(graph, columns), strict=True))
+    found = terms.sum_of_columns(graph, coefficients, columns)
+    np.testing.assert_allclose(found, made, atol=1e-12)
+    by_rows = sum(c * t for c, t in zip(coefficients, terms.of_rows(graph, nodes), strict=True))
+    np.testing.assert_allclose(terms.sum_of_rows(graph, coefficients, nodes), by_rows, atol=1e-12)
+    single = terms.sum_of_rows(graph, coefficients, nodes, np.float32)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, by_rows, atol=1e-4)
 
 
 def test_few_rows_take_indicators_and_many_take_columns(monkeypatch):
     """Whole graphs are filtered once, for every model with the same preprocessing."""
     taken = []
-    for name in ("_propagate_indicators", "_propagate_columns"):
+    for name in ("_from_indicators", "_from_columns"):
         route = getattr(rows, name)
         monkeypatch.setattr(
             rows, name, lambda *a, name=name, route=route: taken.append(name) or route(*a)
@@ -269,16 +292,16 @@ def test_few_rows_take_indicators_and_many_take_columns(monkeypatch):
         filter_.bags(graph, lazy, nodes).in_memory()
         return list(taken)
 
-    assert ask(PageRank(), np.arange(3)) == ["_propagate_indicators"]
-    assert ask(PageRank(), np.arange(200)) == ["_propagate_columns"]
+    assert ask(PageRank(), np.arange(3)) == ["_from_indicators"]
+    assert ask(PageRank(), np.arange(200)) == ["_from_columns"]
     assert ask(PageRank(), np.arange(200)) == []
     assert ask(PageRank(), np.arange(3)) == []
-    assert ask(PageRank(), np.arange(200), "l2") == ["_propagate_columns"]
-    assert ask(PageRank(0.2), np.arange(200)) == ["_propagate_columns"]
+    assert ask(PageRank(), np.arange(200), "l2") == ["_from_columns"]
+    assert ask(PageRank(0.2), np.arange(200)) == ["_from_columns"]
     monkeypatch.setattr(rows, "_KEPT", 1)
-    assert ask(PageRank(0.3), np.arange(200)) == ["_propagate_columns"]
+    assert ask(PageRank(0.3), np.arange(200)) == ["_from_columns"]
     assert ask(PageRank(0.3), np.arange(200)) == [], "the latest is always kept"
-    assert ask(PageRank(), np.arange(200)) == ["_propagate_columns"], "older ones made room"
+    assert ask(PageRank(), np.arange(200)) == ["_from_columns"], "older ones made room"
     assert graph in rows._Cache._kept
     before = len(rows._Cache._kept)
     del graph, ask
@@ -341,4 +364,4 @@ def test_a_large_graph_within_bounded_memory():
     assert peak < 400 * 2**20
     alone = PageRank(0.1, order=5).basis(graph, lazy, np.array([n - 1, 0, 77]))
     made = torch.einsum("k,knd->nd", PageRank(0.1, order=5).coefficients(), alone)
-    np.testing.assert_allclose(some.values, made, atol=1e-12)
+    np.testing.assert_allclose(some.values, made, atol=1e-6)

@@ -8,6 +8,7 @@ its centre is carried beside it and enters in the inner products.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -119,6 +120,24 @@ class LazyRows:
 
     def select(self, index: np.ndarray) -> LazyRows:
         return LazyRows(self.raw, self.preprocessor, self._at(index))
+
+    def mixed(self, weights: np.ndarray) -> np.ndarray:
+        """``weights.T @ rows`` over all rows, (C, D), in the precision of the weights.
+
+        Rows of a sparse matrix are not made for it: what scales them is taken into the weights.
+        """
+        dtype, centre = weights.dtype, self.preprocessor.centre
+        if not self.is_sparse:
+            return weights.T @ self.take(np.arange(len(self))).values.numpy().astype(dtype)
+        raw = self.raw if self.index is None else self.raw[self.index]
+        lengths, scale = self.preprocessor.lengths(raw).astype(dtype), self.preprocessor.scale
+        values = sp.csr_array((raw.data.astype(dtype), raw.indices, raw.indptr), shape=raw.shape)
+        result = values.T @ (weights / lengths[:, None])  # (D, C)
+        if scale is not None:
+            result *= scale.astype(dtype)[:, None]
+        if centre is not None:
+            result -= np.outer(centre.astype(dtype), weights.sum(axis=0))
+        return result.T
 
     def _at(self, index: np.ndarray) -> np.ndarray:
         return index if self.index is None else self.index[index]
@@ -338,14 +357,36 @@ class Preprocessor:
             dense -= self.centre
         return Rows(torch.from_numpy(dense))
 
+    def lengths(self, raw: sp.csr_array) -> np.ndarray:
+        """What each row is divided by, after its columns were scaled."""
+        if not self.unit_rows:
+            return np.ones(raw.shape[0])
+        weights = np.ones(raw.shape[1]) if self.scale is None else self.scale**2
+        squares = [np.zeros(0)]
+        for start, stop in _blocks(raw):
+            first, last = raw.indptr[start], raw.indptr[stop]
+            parts = (raw.data[first:last] ** 2.0, raw.indices[first:last])
+            offsets = raw.indptr[start : stop + 1] - first
+            squared = sp.csr_array((*parts, offsets), shape=(stop - start, raw.shape[1]))
+            squares.append(squared @ weights)
+        lengths = np.sqrt(np.concatenate(squares))
+        return np.where(lengths > 0, lengths, 1.0)
+
     def _mean(self, raw: Any) -> np.ndarray:
+        if sp.issparse(raw):
+            total = raw.T @ (1.0 / self.lengths(raw))
+            return (total if self.scale is None else total * self.scale) / raw.shape[0]
         total = np.zeros(raw.shape[1])
-        step = max(_BLOCK // max(_width(raw), 1), 1)
-        for start in range(0, raw.shape[0], step):
-            index = np.arange(start, min(start + step, raw.shape[0]))
-            block = self.transform(raw, index).values
-            total += block.sum(axis=0) if sp.issparse(block) else block.sum(0).numpy()
+        for start, stop in _blocks(raw):
+            total += self.transform(raw, np.arange(start, stop)).values.sum(0).numpy()
         return total / raw.shape[0]
+
+
+def _blocks(raw: Any) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with a bounded number of entries."""
+    step = max(_BLOCK // max(_width(raw), 1), 1)
+    for start in range(0, raw.shape[0], step):
+        yield start, min(start + step, raw.shape[0])
 
 
 def kind_for(raw: Any) -> str:

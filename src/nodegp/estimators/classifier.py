@@ -14,19 +14,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
 from nodegp.calibration import fit_temperature, in_sets, set_threshold, tempered
+from nodegp.covariance import covariance
 from nodegp.estimators.base import FILTERS, GraphGP, Parts, component
 from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
-from nodegp.estimators.recipes import Score, compare, recipes, usual_kernel, with_many_labels
+from nodegp.estimators.recipes import (
+    Recipe,
+    Score,
+    Trial,
+    compare,
+    recipes,
+    squared_error,
+    usual_kernel,
+    with_many_labels,
+)
 from nodegp.features import kind_for
 from nodegp.filters import Filter, NeighbourMean
 from nodegp.graph import Graph
-from nodegp.inducing import Inducing, Points, choose
+from nodegp.inducing import Inducing, Labelled, Points, choose
 from nodegp.interchange import as_frame, as_graph, prediction_table
 from nodegp.kernels import Kernel, Polynomial
 from nodegp.labels import Given, encode, merged_classes, require_classes
 from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax, entropy
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals, leave_one_out
+from nodegp.prior import prior_at
 
 _FEWEST, _ENOUGH = 10, 200  # labels to choose a recipe by
 _DRAWN = 1 << 19  # values that an expectation over latents makes at a time: what a cache holds
@@ -192,24 +203,59 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             some = given.at(np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp))
         if (np.bincount(targets)[targets] > 1).sum() < _FEWEST:
             found = found[:1]
-        trials, quick = [], isinstance(self._engine(), inference.Dual)
-        for recipe in found:
-            trial = copy(self)
+        quick = isinstance(self._engine(), inference.Dual)
+
+        def fitted(recipe: Recipe) -> GraphGPClassifier:
+            model = copy(self)
             if not quick:
-                trial.set_params(engine="dual", max_iter=None, tol=None)
-            trial._learn(graph, some, Parts(recipe.filter, recipe.kernel, likelihood), every)
-            trials.append(trial)
-        self.selection_ = compare(found, [(t._label_scores(), t.elbo_) for t in trials])
+                model.set_params(engine="dual", max_iter=None, tol=None)
+            model._learn(graph, some, Parts(recipe.filter, recipe.kernel, likelihood), every)
+            return model
+
+        first = fitted(found[0])
+        errors = first._squared_errors(graph, found)
+        models: list[GraphGPClassifier | None] = [first]
+        for recipe, error in zip(found[1:], errors[1:], strict=True):
+            is_worse = error is not None and errors[0] is not None and error >= errors[0]
+            models.append(None if is_worse else fitted(recipe))
+        self.selection_ = compare(
+            found,
+            [
+                Trial(e, None, None) if m is None else Trial(e, m._label_scores(), m.elbo_)
+                for e, m in zip(errors, models, strict=True)
+            ],
+        )
         best = next(j for j, score in enumerate(self.selection_) if score.chosen)
         for score in self.selection_:
-            loss = "unknown" if score.log_loss is None else f"{score.log_loss:.4f}"
+            loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
             self._report(f"{score.name}: leave-one-out log loss {loss}")
         self._report(f"taken: {found[best].name}")
-        if quick and some is given:
-            self.__dict__.update(trials[best].__dict__ | {"selection_": self.selection_})
+        taken = models[best]
+        if quick and some is given and taken is not None:
+            self.__dict__.update(taken.__dict__ | {"selection_": self.selection_})
         else:
             parts = Parts(found[best].filter, found[best].kernel, likelihood)
             self._learn(graph, given, parts, every)
+
+    def _squared_errors(self, graph: Graph, found: list[Recipe]) -> list[float | None]:
+        """Of least squares with the prior of each recipe, of which this model has the first: one
+        that is behind there need not be tried. None where something is still to be learnt."""
+        if len(found) == 1 or not isinstance(self.inducing_, Labelled):
+            return [None] * len(found)
+        y, rows = np.searchsorted(self.classes_, self.labels_), self._rows(graph)
+        errors: list[float | None] = []
+        for recipe in found:
+            kernel, bags = self.posterior_.kernel, self.posterior_.inducing
+            if errors:
+                filter = recipe.filter.prepared(graph, rows)
+                kernel, bags = prior_at(filter, recipe.kernel, graph, rows, self.labelled_)
+            if kernel.free_parameters():
+                errors.append(None)
+                continue
+            bags = bags.in_memory()
+            with torch.no_grad():
+                errors.append(squared_error(covariance(kernel, bags, bags), y))
+        return errors
 
     def _may_sum(self, n_labels: int) -> bool:
         return not isinstance(choose(self.inducing, self.n_inducing, n_labels), Points)

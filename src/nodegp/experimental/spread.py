@@ -13,7 +13,7 @@ from torch import Tensor
 from nodegp.features import LazyRows, Rows
 from nodegp.filters import Filter, Spectral
 from nodegp.filters.hops import Summed
-from nodegp.filters.propagation import Terms, weighted_sum
+from nodegp.filters.propagation import Terms
 from nodegp.filters.rows import LARGEST
 from nodegp.graph import Graph
 from nodegp.linalg import sparse_matmul
@@ -80,7 +80,7 @@ class _Symmetric(torch.autograd.Function):
     ) -> Tensor:
         ctx.operator = graph, terms, coefficients
         columns = np.ascontiguousarray(values.detach().numpy())
-        return torch.from_numpy(weighted_sum(coefficients, terms.of_columns(graph, columns)))
+        return torch.from_numpy(terms.sum_of_columns(graph, coefficients, columns))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:

@@ -7,8 +7,9 @@ matrix of N x N is needed, only a few dense columns at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,15 +17,15 @@ import scipy.sparse as sp
 
 from nodegp.graph import Graph
 
-# Columns at a time, and entries of such a block, 2.5 MiB: the products of a recursion run from
-# cache then. On Pubmed 64 columns take half as long again as 16 do; below 8 all is overhead.
+# Columns at a time, and bytes of such a block: the products of a recursion run from cache then, or
+# nearly. Below 8 columns all is overhead.
 _COLUMNS = 64
-_BLOCK = 5 << 16
+_BLOCK = 5 << 20
 _ENTRIES = 1 << 27  # entries of rows of F: with their indices 1.5 GiB
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
-_operators: WeakKeyDictionary[Graph, dict[bool, sp.csr_array]] = WeakKeyDictionary()
+_operators: WeakKeyDictionary[Graph, dict[Any, sp.csr_array]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,42 @@ class Terms:
         for term in terms:
             yield term * passed
 
+    def sum_of_columns(
+        self, graph: Graph, coefficients: Sequence[float], columns: np.ndarray
+    ) -> np.ndarray:
+        """sum_j c_j B_j @ columns, in the precision of the columns."""
+
+        def add(to: np.ndarray, c: float) -> None:
+            to += columns * columns.dtype.type(c)
+
+        total = self._clenshaw(graph, coefficients, add, columns)
+        if self.averaged:
+            passed = (1.0 / (1.0 + graph.degrees)).astype(columns.dtype)[:, None]
+            total *= passed
+            total += columns * (columns.dtype.type(coefficients[0]) * (1 - passed))
+        return total
+
+    def sum_of_rows(
+        self,
+        graph: Graph,
+        coefficients: Sequence[float],
+        nodes: np.ndarray,
+        dtype: type[np.floating] = np.float64,
+    ) -> np.ndarray:
+        """Rows ``nodes`` of sum_j c_j B_j, as columns: (N, len(nodes))."""
+        each = np.arange(len(nodes))
+
+        def add(to: np.ndarray, c: float | np.ndarray) -> None:
+            to[nodes, each] += c
+
+        like = np.empty((graph.n_nodes, len(nodes)), dtype)
+        total = self._clenshaw(graph, coefficients, add, like, by_rows=True)
+        if self.averaged:
+            passed = 1.0 / (1.0 + graph.degrees[nodes])
+            total *= passed.astype(dtype)
+            add(total, coefficients[0] * (1.0 - passed))
+        return total
+
     def sparse_rows(
         self, graph: Graph, coefficients: Sequence[float], nodes: np.ndarray
     ) -> sp.csr_array:
@@ -90,9 +127,7 @@ class Terms:
     def _chebyshev(
         self, graph: Graph, columns: np.ndarray, by_rows: bool = False
     ) -> Iterator[np.ndarray]:
-        twice = _twice_shifted(graph, self.self_loops)
-        if by_rows and graph.n_settled is not None:  # else it is symmetric
-            twice = sp.csr_array(twice.T)
+        twice = _twice_shifted(graph, self.self_loops, by_rows)
         yield columns
         if self.order == 0:
             return
@@ -105,17 +140,30 @@ class Terms:
             yield following
             previous, current = current, following
 
-
-def weighted_sum(coefficients: Sequence[float], terms: Iterable[np.ndarray]) -> np.ndarray:
-    """sum_j c_j term_j."""
-    total: np.ndarray | None = None
-    for c, term in zip(coefficients, terms, strict=True):
-        if total is None:
-            total = c * term
-        else:
-            total += c * term
-    assert total is not None
-    return total
+    def _clenshaw(
+        self,
+        graph: Graph,
+        coefficients: Sequence[float],
+        add: Callable[[np.ndarray, float], None],
+        like: np.ndarray,
+        by_rows: bool = False,
+    ) -> np.ndarray:
+        """sum_k c_k T_k(L - I) @ columns by Clenshaw's recursion, from the last term to the first:
+        in half the passes over memory that summing the terms takes, and in a third for columns of
+        one entry. ``add(array, c)`` adds c times the columns to an array."""
+        twice = _twice_shifted(graph, self.self_loops, by_rows, like.dtype)
+        *others, last = coefficients[self.averaged :]
+        current, previous = np.zeros_like(like), None
+        add(current, last)
+        for k in reversed(range(len(others))):
+            following = twice @ current
+            if k == 0:
+                following *= like.dtype.type(0.5)
+            if previous is not None:
+                following -= previous
+            add(following, others[k])
+            previous, current = current, following
+        return current
 
 
 def filter_rows(
@@ -128,7 +176,7 @@ def filter_rows(
     """
     parts, entries = [sp.csr_array((0, graph.n_nodes))], 0
     for some in blocks(len(nodes), graph.n_nodes):
-        rows = weighted_sum(coefficients, terms.of_rows(graph, nodes[some])).T
+        rows = terms.sum_of_rows(graph, coefficients, nodes[some]).T
         size = np.abs(rows)
         rows = np.where(size > _NEGLIGIBLE * size.max(axis=1, keepdims=True), rows, 0.0)
         parts.append(sp.csr_array(rows))
@@ -149,28 +197,36 @@ def filter_columns(
     result = np.empty_like(columns)
     for some in blocks(columns.shape[1], graph.n_nodes):
         block = np.ascontiguousarray(columns[:, some])
-        result[:, some] = weighted_sum(coefficients, terms.of_columns(graph, block))
+        result[:, some] = terms.sum_of_columns(graph, coefficients, block)
     return result
 
 
-def blocks(n_columns: int, n_nodes: int) -> Iterator[slice]:
+def blocks(n_columns: int, n_nodes: int, dtype: type[np.floating] = np.float64) -> Iterator[slice]:
     """Cuts columns of N entries each into blocks of bounded size."""
-    step = int(np.clip(_BLOCK // max(n_nodes, 1), 8, _COLUMNS))
+    step = _BLOCK // (max(n_nodes, 1) * np.dtype(dtype).itemsize)
+    step = int(np.clip(step, 8, _COLUMNS))
     for start in range(0, n_columns, step):
         yield slice(start, min(start + step, n_columns))
 
 
-def _twice_shifted(graph: Graph, self_loops: bool) -> sp.csr_array:
+def _twice_shifted(
+    graph: Graph, self_loops: bool, transposed: bool = False, dtype: Any = np.float64
+) -> sp.csr_array:
     """2 (L - I) = -2 D^-1/2 A D^-1/2, the operator of the recursion."""
     made = _operators.setdefault(graph, {})
-    if self_loops not in made:
+    transposed = transposed and graph.n_settled is not None  # else it is symmetric
+    key = (self_loops, transposed, np.dtype(dtype))
+    if key not in made:
+        if transposed or key[2] != np.float64:
+            matrix = _twice_shifted(graph, self_loops)
+            made[key] = sp.csr_array(matrix.T if transposed else matrix, dtype=dtype)
+            return made[key]
         adjacency, degrees = graph.heard, graph.degrees
         # A node without edges keeps its eigenvalue zero (Chung 1997), as a loop would give it:
         # a filter then leaves its features as they are.
         loops = np.ones(graph.n_nodes) if self_loops else (degrees == 0).astype(np.float64)
-        root = sp.diags_array(1.0 / np.sqrt(degrees + loops))
-        looped = adjacency + sp.diags_array(loops) if loops.any() else adjacency
-        matrix = sp.csr_array(-2.0 * (root @ looped @ root))
-        matrix.eliminate_zeros()
-        made[self_loops] = matrix
-    return made[self_loops]
+        looped = sp.csr_array(adjacency + sp.diags_array(loops) if loops.any() else adjacency)
+        root = 1.0 / np.sqrt(degrees + loops)
+        scaled = looped.data * root[looped.indices] * np.repeat(-2.0 * root, np.diff(looped.indptr))
+        made[key] = sp.csr_array((scaled, looped.indices, looped.indptr), shape=looped.shape)
+    return made[key]

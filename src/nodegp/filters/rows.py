@@ -7,7 +7,7 @@ few labelled nodes, the second for a whole graph, whose rows are then kept for t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import torch
 
 from nodegp.features import LazyRows, Preprocessor, Rows
-from nodegp.filters.propagation import Terms, blocks, filter_rows, weighted_sum
+from nodegp.filters.propagation import Terms, blocks, filter_rows
 from nodegp.graph import Graph
 
 LARGEST = 1 << 28  # entries of the largest array that filtering makes: 2 GiB
@@ -31,9 +31,10 @@ _KEPT = 1 << 26  # entries of filtered features that a graph keeps beside the la
 class FilteredRows:
     """Rows of F X at some nodes, with F = sum_j c_j B_j and X the preprocessed features.
 
-    They are dense. Only a graph without features has X = I, and rows of F for rows: those are
-    sparse and never kept, since all of them would be N x N. Each pass over them costs ``order``
-    sparse products for every few dozen nodes.
+    They are dense, and made and kept in single precision: features are hardly ever known to more,
+    and it halves time and memory. Only a graph without features has X = I, and rows of F for rows:
+    those are sparse and never kept, since all of them would be N x N. Each pass over them costs
+    ``order`` sparse products for every few dozen nodes.
     """
 
     graph: Graph
@@ -58,7 +59,8 @@ class FilteredRows:
             nodes = self.index[index]
             return Rows(filter_rows(self.terms, self.coefficients, self.graph, nodes))
         values, place = self._values
-        return Rows(torch.from_numpy(values[index if place is None else place[index]]))
+        taken = values[index if place is None else place[index]]
+        return Rows(torch.from_numpy(taken).double())
 
     @cached_property
     def _values(self) -> tuple[np.ndarray, np.ndarray | None]:
@@ -69,29 +71,51 @@ class FilteredRows:
             few = _indicators_are_cheaper(self.terms, 1, self.graph, self.features, len(self))
             most = 2 * len(self) > self.graph.n_nodes  # then all are worth keeping
             if (few and not most) or self.graph.n_nodes * self.width > LARGEST:
-                rows = evaluate(
-                    self.terms, self.coefficients, self.graph, self.features, self.index
-                )
-                return rows[0], None
-            parts = (self.terms, self.coefficients, self.graph, self.features)
-            everyone = np.arange(self.graph.n_nodes)
-            found = (
-                _propagate_indicators(*parts, everyone) if few else _propagate_columns(*parts, None)
-            )
-            whole = found[0]
+                return filtered(*self._parts, self.index), None
+            if few:
+                whole = _from_indicators(*self._parts, np.arange(self.graph.n_nodes))
+            else:
+                whole = _from_columns(*self._parts, None)
             cache.put(whole)
         return whole, self.index
 
+    @property
+    def _parts(self) -> tuple[Terms, tuple[float, ...], Graph, LazyRows]:
+        return self.terms, self.coefficients, self.graph, self.features
 
-def evaluate(
+
+def filtered(
     terms: Terms,
-    coefficients: tuple[float, ...] | None,
+    coefficients: tuple[float, ...],
     graph: Graph,
     features: LazyRows,
     nodes: np.ndarray,
 ) -> np.ndarray:
-    """Rows of F X at the nodes, (1, n, D); without coefficients those of every B_j X, (J, n, D)."""
-    n_results = len(terms) if coefficients is None else 1
+    """Rows of F X at the nodes, (n, D)."""
+    _check_size(1, nodes, features)
+    if not _indicators_are_cheaper(terms, 1, graph, features, len(nodes)):
+        return _from_columns(terms, coefficients, graph, features, nodes)
+    if terms.order <= _SHORT:
+        return _gather(terms, coefficients, graph, features, nodes)
+    return _from_indicators(terms, coefficients, graph, features, nodes)
+
+
+def basis(terms: Terms, graph: Graph, features: LazyRows, nodes: np.ndarray) -> np.ndarray:
+    """Rows of every B_j X at the nodes, (J, n, D), in double precision."""
+    _check_size(len(terms), nodes, features)
+    result = np.empty((len(terms), len(nodes), features.raw.shape[1]))
+    if _indicators_are_cheaper(terms, len(terms), graph, features, len(nodes)):
+        for some in blocks(len(nodes), graph.n_nodes):
+            for which, weights in enumerate(terms.of_rows(graph, nodes[some])):
+                result[which, some] = features.mixed(weights)
+        return result
+    for some, columns in _columns(graph, features, np.float64):
+        for which, found in enumerate(terms.of_columns(graph, columns)):
+            result[which, :, some] = found[nodes]
+    return result
+
+
+def _check_size(n_results: int, nodes: np.ndarray, features: LazyRows) -> None:
     size = n_results * len(nodes) * features.raw.shape[1]
     if size > LARGEST:
         raise ValueError(
@@ -99,11 +123,6 @@ def evaluate(
             f"({features.raw.shape[1]} columns, dense). Ask about fewer nodes at a time, or bring "
             "the features to fewer columns first, for instance with TruncatedSVD of scikit-learn."
         )
-    if not _indicators_are_cheaper(terms, n_results, graph, features, len(nodes)):
-        return _propagate_columns(terms, coefficients, graph, features, nodes)
-    if terms.order <= _SHORT and coefficients is not None:
-        return _gather(terms, coefficients, graph, features, nodes)
-    return _propagate_indicators(terms, coefficients, graph, features, nodes)
 
 
 def _indicators_are_cheaper(
@@ -132,59 +151,53 @@ def _gather(
     result = result.toarray() if sp.issparse(result) else result
     if rows.centre is not None:
         result -= np.outer(weights.sum(axis=1), rows.centre)
-    return result[None]
+    return result
 
 
-def _propagate_indicators(
+def _from_indicators(
     terms: Terms,
-    coefficients: tuple[float, ...] | None,
+    coefficients: tuple[float, ...],
     graph: Graph,
     features: LazyRows,
     nodes: np.ndarray,
 ) -> np.ndarray:
     """(F[nodes]) X, with rows of F from one indicator column each."""
-    rows = features.take(np.arange(graph.n_nodes))
-    values = rows.values if rows.is_sparse else rows.values.numpy()
-    result = np.empty((len(terms) if coefficients is None else 1, len(nodes), values.shape[1]))
-    for some in blocks(len(nodes), graph.n_nodes):
-        found = terms.of_rows(graph, nodes[some])
-        for which, columns in enumerate(_results(coefficients, found)):
-            result[which, some] = (values.T @ columns).T
-            if rows.centre is not None:
-                result[which, some] -= np.outer(columns.sum(axis=0), rows.centre)
+    result = np.empty((len(nodes), features.raw.shape[1]), np.float32)
+    for some in blocks(len(nodes), graph.n_nodes, np.float32):
+        weights = terms.sum_of_rows(graph, coefficients, nodes[some], np.float32)
+        result[some] = features.mixed(weights)
     return result
 
 
-def _propagate_columns(
+def _from_columns(
     terms: Terms,
-    coefficients: tuple[float, ...] | None,
+    coefficients: tuple[float, ...],
     graph: Graph,
     features: LazyRows,
     nodes: np.ndarray | None,
 ) -> np.ndarray:
     """(F X)[nodes], all of them for None, from the columns of X."""
-    rows = features.take(np.arange(graph.n_nodes))
-    values = rows.values.tocsc() if rows.is_sparse else rows.values.numpy()
-    n_columns = values.shape[1]
     n_rows = graph.n_nodes if nodes is None else len(nodes)
-    if coefficients is not None and nodes is None and not rows.is_sparse:
-        result = values[None]  # in place: the array is ours, and may be as large as all else
-    else:
-        result = np.empty((len(terms) if coefficients is None else 1, n_rows, n_columns))
-    for some in blocks(n_columns, graph.n_nodes):
-        part = values[:, some]
-        part = part.toarray(order="C") if sp.issparse(part) else part.copy()
-        if rows.centre is not None:
-            part -= rows.centre[some]
-        for which, columns in enumerate(_results(coefficients, terms.of_columns(graph, part))):
-            result[which, :, some] = columns if nodes is None else columns[nodes]
+    result = np.empty((n_rows, features.raw.shape[1]), np.float32)
+    for some, columns in _columns(graph, features, np.float32):
+        found = terms.sum_of_columns(graph, coefficients, columns)
+        result[:, some] = found if nodes is None else found[nodes]
     return result
 
 
-def _results(
-    coefficients: tuple[float, ...] | None, terms: Iterable[np.ndarray]
-) -> Iterable[np.ndarray]:
-    return terms if coefficients is None else [weighted_sum(coefficients, terms)]
+def _columns(
+    graph: Graph, features: LazyRows, dtype: type[np.floating]
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """The columns of X, a dense block at a time."""
+    rows = features.take(np.arange(graph.n_nodes))
+    values = rows.values.tocsc() if rows.is_sparse else rows.values.numpy()
+    for some in blocks(values.shape[1], graph.n_nodes, dtype):
+        part = values[:, some]
+        part = part.toarray(order="C") if sp.issparse(part) else part
+        yield (
+            some,
+            np.ascontiguousarray(part if rows.centre is None else part - rows.centre[some], dtype),
+        )
 
 
 class _Cache:

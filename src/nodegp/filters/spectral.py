@@ -24,7 +24,7 @@ from nodegp.filters.bags import Bags
 from nodegp.filters.base import Filter
 from nodegp.filters.lowrank import LowRankBags, choose_landmarks
 from nodegp.filters.propagation import Terms, filter_columns, filter_rows
-from nodegp.filters.rows import FilteredRows, evaluate
+from nodegp.filters.rows import FilteredRows, basis
 from nodegp.graph import Graph
 
 WAYS = ("features", "function")
@@ -105,7 +105,7 @@ class Spectral(Filter):
 
         They hold no hyper-parameter, so learning those needs no graph: only sums of these.
         """
-        return torch.from_numpy(evaluate(self._terms, None, graph, features, nodes))
+        return torch.from_numpy(basis(self._terms, graph, features, nodes))
 
     def weights(self, graph: Graph, nodes: np.ndarray) -> sp.csr_array:
         return filter_rows(self._terms, self._numbers(), graph, nodes)
