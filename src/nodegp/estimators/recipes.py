@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -116,11 +115,16 @@ def with_many_labels(
 def neighbours_are_alike(graph: Graph, features: LazyRows) -> bool:
     """Whether features of linked nodes are more alike than those of any two; so it is assumed
     where there are none to see."""
-    ends = sp.triu(graph.adjacency, 1).tocoo()
-    if graph.features is None or ends.nnz < 2:
+    adjacency = graph.adjacency
+    if graph.features is None or adjacency.nnz < 2:
         return graph.features is None
-    some = np.linspace(0, ends.nnz - 1, min(ends.nnz, _EDGES)).astype(np.int64)
-    left, right = (features.take(side[some].astype(np.int64)) for side in (ends.row, ends.col))
+    some = np.unique(np.linspace(0, adjacency.nnz - 1, 2 * _EDGES).astype(np.int64))
+    row = np.searchsorted(adjacency.indptr, some, side="right") - 1
+    column = adjacency.indices[some].astype(np.int64)
+    once = row < column  # an edge has two entries
+    if once.sum() < 2:
+        return False
+    left, right = (features.take(side[once]) for side in (row, column))
     cosines = paired_cosines(left, right)
     return bool(cosines.mean() > 2.0 * cosines.std(ddof=1) / len(cosines) ** 0.5)
 

@@ -21,6 +21,7 @@ from nodegp.graph import Graph
 # nearly. Below 8 columns all is overhead.
 _COLUMNS = 64
 _BLOCK = 5 << 20
+_SPARSE_HOPS = 2  # that columns of one entry each are kept sparse for
 _ENTRIES = 1 << 27  # entries of rows of F: with their indices 1.5 GiB
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
 
@@ -73,10 +74,11 @@ class Terms:
     ) -> np.ndarray:
         """sum_j c_j B_j @ columns, in the precision of the columns."""
 
-        def add(to: np.ndarray, c: float) -> None:
-            to += columns * columns.dtype.type(c)
+        def plus(array: Any, c: float) -> Any:
+            array += columns * columns.dtype.type(c)
+            return array
 
-        total = self._clenshaw(graph, coefficients, add, columns)
+        total = self._clenshaw(graph, coefficients, np.zeros_like(columns), plus)
         if self.averaged:
             passed = (1.0 / (1.0 + graph.degrees)).astype(columns.dtype)[:, None]
             total *= passed
@@ -91,17 +93,20 @@ class Terms:
         dtype: type[np.floating] = np.float64,
     ) -> np.ndarray:
         """Rows ``nodes`` of sum_j c_j B_j, as columns: (N, len(nodes))."""
-        each = np.arange(len(nodes))
+        shape, each = (graph.n_nodes, len(nodes)), np.arange(len(nodes))
+        ones = sp.csr_array((np.ones(len(nodes), dtype), (nodes, each)), shape)
 
-        def add(to: np.ndarray, c: float | np.ndarray) -> None:
-            to[nodes, each] += c
+        def plus(array: Any, c: float | np.ndarray) -> Any:
+            if sp.issparse(array):
+                return array + ones * dtype(c)
+            array[nodes, each] += c
+            return array
 
-        like = np.empty((graph.n_nodes, len(nodes)), dtype)
-        total = self._clenshaw(graph, coefficients, add, like, by_rows=True)
+        total = self._clenshaw(graph, coefficients, sp.csr_array(shape, dtype=dtype), plus, True)
         if self.averaged:
             passed = 1.0 / (1.0 + graph.degrees[nodes])
             total *= passed.astype(dtype)
-            add(total, coefficients[0] * (1.0 - passed))
+            total = plus(total, coefficients[0] * (1.0 - passed))
         return total
 
     def sparse_rows(
@@ -144,26 +149,27 @@ class Terms:
         self,
         graph: Graph,
         coefficients: Sequence[float],
-        add: Callable[[np.ndarray, float], None],
-        like: np.ndarray,
+        zero: Any,
+        plus: Callable[[Any, float], Any],
         by_rows: bool = False,
     ) -> np.ndarray:
         """sum_k c_k T_k(L - I) @ columns by Clenshaw's recursion, from the last term to the first:
-        in half the passes over memory that summing the terms takes, and in a third for columns of
-        one entry. ``add(array, c)`` adds c times the columns to an array."""
-        twice = _twice_shifted(graph, self.self_loops, by_rows, like.dtype)
+        in half the passes over memory that summing the terms takes. ``plus(array, c)`` is the array
+        and c times the columns; a sparse ``zero`` stays sparse for as many hops as that pays."""
+        twice = _twice_shifted(graph, self.self_loops, by_rows, zero.dtype)
         *others, last = coefficients[self.averaged :]
-        current, previous = np.zeros_like(like), None
-        add(current, last)
+        current, previous = plus(zero, last), None
         for k in reversed(range(len(others))):
+            if sp.issparse(current) and len(others) - k > _SPARSE_HOPS:
+                current = current.toarray()
+                previous = None if previous is None else previous.toarray()
             following = twice @ current
             if k == 0:
-                following *= like.dtype.type(0.5)
+                following *= zero.dtype.type(0.5)
             if previous is not None:
                 following -= previous
-            add(following, others[k])
-            previous, current = current, following
-        return current
+            previous, current = current, plus(following, others[k])
+        return current.toarray() if sp.issparse(current) else current
 
 
 def filter_rows(
