@@ -19,7 +19,7 @@ import numpy as np
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.estimators.recipes import bias_variance, teleport, usual_kernel
+from nodegp.estimators.recipes import bias_variance, prior_variance, teleport, usual_kernel
 from nodegp.filters import (
     Diffusion,
     Filter,
@@ -41,7 +41,9 @@ def far(share: float) -> PageRank:
 
 
 def recipe(filter: Filter, data: Dataset, per_class: int, **settings: object) -> Model:
-    kernel = usual_kernel(filter, data.graph, learnt=False, bias=bias_variance(per_class))
+    kernel = usual_kernel(
+        filter, data.graph, False, prior_variance(per_class), bias_variance(per_class)
+    )
     return Model(filter=filter, random_state=0, **({"kernel": kernel} | settings))
 
 
@@ -49,9 +51,10 @@ def usual(data: Dataset, per_class: int, **settings: object) -> Model:
     return recipe(Hops((Identity(), far(teleport(per_class)))), data, per_class, **settings)
 
 
-def variances(of_features: float, of_bias: float) -> SummedKernel:
+def variances(of_features: float, of_bias: float, own_share: float = 0.1) -> SummedKernel:
     """The usual kernel with others."""
-    own, other = (Cosine(share * of_features, fixed=("variance",)) for share in (0.2, 0.8))
+    shares = own_share, 1.0 - own_share
+    own, other = (Cosine(share * of_features, fixed=("variance",)) for share in shares)
     bias = Constant(of_bias, fixed=("variance",))
     return SummedKernel((own + bias, other))
 
@@ -64,10 +67,13 @@ VARIANTS: dict[str, Callable[[Dataset, int], Model]] = {
     "teleport 0.05": lambda data, n: recipe(Hops((Identity(), far(0.05))), data, n),
     "teleport 0.1": lambda data, n: recipe(Hops((Identity(), far(0.1))), data, n),
     "teleport 0.2": lambda data, n: recipe(Hops((Identity(), far(0.2))), data, n),
-    "variance 1": lambda data, n: usual(data, n, kernel=variances(1.0, bias_variance(n))),
-    "variance 10": lambda data, n: usual(data, n, kernel=variances(10.0, bias_variance(n))),
-    "bias always 1": lambda data, n: usual(data, n, kernel=variances(3.0, 1.0)),
-    "bias always 0.01": lambda data, n: usual(data, n, kernel=variances(3.0, 0.01)),
+    "variance 0.3": lambda data, n: usual(data, n, kernel=variances(0.3, bias_variance(n))),
+    "variance 3": lambda data, n: usual(data, n, kernel=variances(3.0, bias_variance(n))),
+    "own features a fifth": lambda data, n: usual(
+        data, n, kernel=variances(1.0, bias_variance(n), 0.2)
+    ),
+    "bias always 1": lambda data, n: usual(data, n, kernel=variances(1.0, 1.0)),
+    "bias always 0.01": lambda data, n: usual(data, n, kernel=variances(1.0, 0.01)),
     "not centred": lambda data, n: usual(data, n, center=False),
     "rows as long as they are": lambda data, n: recipe(
         far(teleport(n)), data, n, kernel=Linear(50.0) + Constant(1.0)

@@ -14,6 +14,7 @@ from nodegp.estimators.recipes import (
     bias_variance,
     compare,
     neighbours_are_alike,
+    prior_variance,
     recipes,
     squared_error,
     teleport,
@@ -234,6 +235,7 @@ def test_the_fewer_the_labels_the_further():
     assert [teleport(n) for n in (1, 3, 5, 10, 20)] == [0.02, 0.04, 0.05, 0.07, 0.1]
     assert far[-1] == 0.14
     assert [bias_variance(n) for n in (1, 5, 20, 1000)] == pytest.approx([0.04, 0.25, 1.0, 1.0])
+    assert [prior_variance(n) for n in (1, 20, 30, 60, 1000)] == [1.0, 1.0, 1.5, 3.0, 3.0]
 
 
 def test_with_a_handful_of_labels_there_is_nothing_to_compare_by():
