@@ -19,7 +19,7 @@ import numpy as np
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.estimators.recipes import bias_variance, prior_variance, teleport, usual_kernel
+from nodegp.estimators.recipes import bias_variance, teleport, usual_kernel
 from nodegp.filters import (
     Diffusion,
     Filter,
@@ -36,14 +36,12 @@ PER_CLASS = (1, 3, 10, 20)
 Model = nodegp.GraphGPClassifier
 
 
-def far(share: float) -> PageRank:
-    return PageRank(share, fixed=("strength",))
+def far(share: float, hub_discount: float = 0.5) -> PageRank:
+    return PageRank(share, hub_discount=hub_discount, fixed=("strength",))
 
 
 def recipe(filter: Filter, data: Dataset, per_class: int, **settings: object) -> Model:
-    kernel = usual_kernel(
-        filter, data.graph, False, prior_variance(per_class), bias_variance(per_class)
-    )
+    kernel = usual_kernel(filter, data.graph, False, bias_variance(per_class))
     return Model(filter=filter, random_state=0, **({"kernel": kernel} | settings))
 
 
@@ -51,7 +49,7 @@ def usual(data: Dataset, per_class: int, **settings: object) -> Model:
     return recipe(Hops((Identity(), far(teleport(per_class)))), data, per_class, **settings)
 
 
-def variances(of_features: float, of_bias: float, own_share: float = 0.1) -> SummedKernel:
+def variances(of_features: float, of_bias: float, own_share: float = 0.15) -> SummedKernel:
     """The usual kernel with others."""
     shares = own_share, 1.0 - own_share
     own, other = (Cosine(share * of_features, fixed=("variance",)) for share in shares)
@@ -67,13 +65,16 @@ VARIANTS: dict[str, Callable[[Dataset, int], Model]] = {
     "teleport 0.05": lambda data, n: recipe(Hops((Identity(), far(0.05))), data, n),
     "teleport 0.1": lambda data, n: recipe(Hops((Identity(), far(0.1))), data, n),
     "teleport 0.2": lambda data, n: recipe(Hops((Identity(), far(0.2))), data, n),
-    "variance 0.3": lambda data, n: usual(data, n, kernel=variances(0.3, bias_variance(n))),
-    "variance 3": lambda data, n: usual(data, n, kernel=variances(3.0, bias_variance(n))),
-    "own features a fifth": lambda data, n: usual(
-        data, n, kernel=variances(1.0, bias_variance(n), 0.2)
+    "hubs not discounted": lambda data, n: recipe(
+        Hops((Identity(), far(teleport(n), 0.0))), data, n
     ),
-    "bias always 1": lambda data, n: usual(data, n, kernel=variances(1.0, 1.0)),
-    "bias always 0.01": lambda data, n: usual(data, n, kernel=variances(1.0, 0.01)),
+    "variance 1": lambda data, n: usual(data, n, kernel=variances(1.0, bias_variance(n) / 2)),
+    "variance 4": lambda data, n: usual(data, n, kernel=variances(4.0, 2 * bias_variance(n))),
+    "bias always 0.6": lambda data, n: usual(data, n, kernel=variances(1.75, 0.6)),
+    "bias always 0.01": lambda data, n: usual(data, n, kernel=variances(1.75, 0.01)),
+    "features without roots": lambda data, n: usual(
+        data, n, features="l2" if data.name == "pubmed" else "tfidf"
+    ),
     "not centred": lambda data, n: usual(data, n, center=False),
     "rows as long as they are": lambda data, n: recipe(
         far(teleport(n)), data, n, kernel=Linear(50.0) + Constant(1.0)

@@ -23,7 +23,7 @@ from nodegp.features import (
     ragged_pairs,
 )
 
-KINDS = ["raw", "l2", "tfidf", "standardise"]
+KINDS = ["raw", "l2", "root", "damped", "tfidf", "standardise"]
 
 
 def counts(n=9, d=6, seed=0):
@@ -238,14 +238,48 @@ def test_stored_zeros_do_not_count_as_filled():
     assert Preprocessor.fit(X, "auto").kind == "damped"
 
 
-def test_damped_is_half_way_from_counts_to_tfidf():
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_damped_is_the_root_of_tfidf(make):
     X = counts()
-    whole, half = (Preprocessor.fit(X, kind) for kind in ("tfidf", "damped"))
-    assert half.scale == pytest.approx(np.sqrt(whole.scale))
-    weighted = X * half.scale
-    norms = np.linalg.norm(weighted, axis=1, keepdims=True)
+    whole = transformed(Preprocessor.fit(make(X), "tfidf"), make(X))
+    rooted = np.sqrt(whole)
+    norms = np.linalg.norm(rooted, axis=1, keepdims=True)
+    damped = transformed(Preprocessor.fit(make(X), "damped"), make(X))
+    np.testing.assert_allclose(damped, rooted / np.where(norms > 0, norms, 1.0), atol=1e-14)
+    # Of weights that are there already, nothing but the root.
+    again = transformed(Preprocessor.fit(make(whole), "root"), make(whole))
+    np.testing.assert_allclose(again, damped, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["damped", "root"])
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_no_roots_of_negative_values(make, kind):
+    X = counts()
+    fitted = Preprocessor.fit(make(X), kind)
+    X[0, 0] = -1
+    with pytest.raises(ValueError, match=f"features='{kind}' takes square roots"):
+        Preprocessor.fit(make(X), kind)
+    with pytest.raises(ValueError, match="negative values"):
+        fitted.rows_of(make(X), len(X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_mixed_rows_are_the_product_with_all_rows(make, center, kind, dtype):
+    X = make(counts())
+    rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+    weights = np.random.default_rng(0).normal(size=(X.shape[0], 3)).astype(dtype)
+    expected = weights.T.astype(float) @ transformed(rows.preprocessor, X)
+    found = rows.mixed(weights)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, atol=1e-5 if dtype is np.float32 else 1e-12)
+    some = rows.select(np.array([4, 0, 4]))
     np.testing.assert_allclose(
-        transformed(half, X), weighted / np.where(norms > 0, norms, 1.0), atol=1e-14
+        some.mixed(weights[:3]),
+        weights[:3].T.astype(float) @ transformed(rows.preprocessor, X)[[4, 0, 4]],
+        atol=1e-5 if dtype is np.float32 else 1e-12,
     )
 
 

@@ -97,11 +97,11 @@ def test_numbers_can_be_categories_and_keep_their_zeros(read):
     np.testing.assert_allclose(dense(loaded), [[1, 0], [0, 1], [1, 0]])
 
 
-def test_text_is_tfidf(read):
+def test_text_is_the_root_of_tfidf(read):
     loaded = read('id,t\na,"The cat, the DOG"\nb,the cat!\nc,a bird\n', text=["t"])
     # Words that two rows share, in the order of the alphabet: cat, the.
     idf = math.log(4 / 3) + 1
-    first = np.array([idf, 2 * idf]) / math.hypot(idf, 2 * idf)
+    first = np.sqrt([idf, 2 * idf]) / math.sqrt(idf + 2 * idf)
     expected = np.array([first, [math.sqrt(0.5)] * 2, [0, 0]]) * math.sqrt(3 / 2)
     np.testing.assert_allclose(dense(loaded), expected)
 
@@ -127,7 +127,9 @@ def test_matrices_follow_the_nodes(read):
     fractions = sp.csr_array(np.array([[0.3, 0.4], [0.1, 0], [0, 0.2]]))
     loaded = read(nodes, features_npz=fractions)
     assert sp.issparse(loaded.graph.features)
-    np.testing.assert_allclose(dense(loaded), [[0.6, 0.8], [1, 0], [0, 1]])
+    np.testing.assert_allclose(dense(loaded), [np.sqrt([3 / 7, 4 / 7]), [1, 0], [0, 1]])
+    plain = read(nodes, features_npz=fractions, counts="tfidf")
+    np.testing.assert_allclose(dense(plain), [[0.6, 0.8], [1, 0], [0, 1]])
 
 
 def test_float32_stays_float32(read):

@@ -19,8 +19,10 @@ from torch import Tensor
 
 from nodegp.linalg import sparse_matmul
 
-KINDS = ("auto", "damped", "tfidf", "l2", "standardise", "raw")
+KINDS = ("auto", "damped", "tfidf", "root", "l2", "standardise", "raw")
 WORDS = ("damped", "tfidf")  # kinds for counts of words
+UNIT = (*WORDS, "root", "l2")  # kinds that bring rows to length one
+_ROOTS = ("damped", "root")
 _DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
 _BLOCK = 1 << 22  # entries at a time where a pass over all nodes is needed
 
@@ -130,11 +132,13 @@ class LazyRows:
         if not self.is_sparse:
             return weights.T @ self.take(np.arange(len(self))).values.numpy().astype(dtype)
         raw = self.raw if self.index is None else self.raw[self.index]
-        lengths, scale = self.preprocessor.lengths(raw).astype(dtype), self.preprocessor.scale
-        values = sp.csr_array((raw.data.astype(dtype), raw.indices, raw.indptr), shape=raw.shape)
-        result = values.T @ (weights / lengths[:, None])  # (D, C)
-        if scale is not None:
-            result *= scale.astype(dtype)[:, None]
+        prepare = self.preprocessor
+        lengths = prepare.lengths(raw).astype(dtype)
+        parts = (prepare._entries(raw.data.astype(dtype)), raw.indices, raw.indptr)
+        single = sp.csr_array(parts, shape=raw.shape)
+        result = single.T @ (weights / lengths[:, None])  # (D, C)
+        if prepare.scale is not None:
+            result *= prepare.scale.astype(dtype)[:, None]
         if centre is not None:
             result -= np.outer(centre.astype(dtype), weights.sum(axis=0))
         return result.T
@@ -273,7 +277,8 @@ def _same_width(a: sp.csr_array, b: sp.csr_array) -> tuple[sp.csr_array, sp.csr_
 
 @dataclass(frozen=True)
 class Preprocessor:
-    """Fitted preprocessing: ``x -> unit(x * scale) - centre``.
+    """Fitted preprocessing: ``x -> unit(x * scale) - centre``, with the square root of x first for
+    "damped" (the root of TF-IDF) and "root".
 
     ``kind`` is what was asked for or, for "auto", what was found right: it is "one-hot" for
     a graph without features, whose nodes are told apart by their position alone.
@@ -298,6 +303,7 @@ class Preprocessor:
             kind = kind_for(raw)
         n_features = raw.shape[1]
         scale, centre = None, None
+        _refuse_roots(raw, kind)
         if kind in WORDS:
             scale = _idf(raw) if kind == "tfidf" else np.sqrt(_idf(raw))
         elif kind == "standardise":
@@ -307,7 +313,7 @@ class Preprocessor:
             with np.errstate(divide="ignore"):
                 scale = np.where(deviation > 0, 1.0 / (deviation * np.sqrt(n_features)), 0.0)
             centre = mean * scale
-        fitted = cls(kind, scale, kind in (*WORDS, "l2"), centre, n_features)
+        fitted = cls(kind, scale, kind in UNIT, centre, n_features)
         if center and kind != "standardise":
             return cls(kind, scale, fitted.unit_rows, fitted._mean(raw), n_features)
         return fitted
@@ -335,19 +341,21 @@ class Preprocessor:
                 f"this graph has {raw.shape[1]} features; the model was fitted "
                 f"with {self.n_features}"
             )
+        _refuse_roots(raw, self.kind)
         return LazyRows(raw, self)
 
     def transform(self, raw: Any, index: np.ndarray) -> Rows:
         """The preprocessed rows with these numbers."""
         if sp.issparse(raw):
             values = raw[index].astype(np.float64)
+            values.data = self._entries(values.data)
             if self.scale is not None:
                 values.data *= self.scale[values.indices]
             if self.unit_rows:
                 norms = np.sqrt(_row_squares(values))
                 values.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(values.indptr))
             return Rows(values, self.centre)
-        dense = raw[index].astype(np.float64)
+        dense = self._entries(raw[index].astype(np.float64))
         if self.scale is not None:
             dense *= self.scale
         if self.unit_rows:
@@ -357,6 +365,9 @@ class Preprocessor:
             dense -= self.centre
         return Rows(torch.from_numpy(dense))
 
+    def _entries(self, values: np.ndarray) -> np.ndarray:
+        return np.sqrt(values) if self.kind in _ROOTS else values
+
     def lengths(self, raw: sp.csr_array) -> np.ndarray:
         """What each row is divided by, after its columns were scaled."""
         if not self.unit_rows:
@@ -365,7 +376,8 @@ class Preprocessor:
         squares = [np.zeros(0)]
         for start, stop in _blocks(raw):
             first, last = raw.indptr[start], raw.indptr[stop]
-            parts = (raw.data[first:last] ** 2.0, raw.indices[first:last])
+            entries = raw.data[first:last].astype(np.float64, copy=False)
+            parts = (entries if self.kind in _ROOTS else entries**2, raw.indices[first:last])
             offsets = raw.indptr[start : stop + 1] - first
             squared = sp.csr_array((*parts, offsets), shape=(stop - start, raw.shape[1]))
             squares.append(squared @ weights)
@@ -374,7 +386,8 @@ class Preprocessor:
 
     def _mean(self, raw: Any) -> np.ndarray:
         if sp.issparse(raw):
-            total = raw.T @ (1.0 / self.lengths(raw))
+            parts = (self._entries(raw.data.astype(np.float64)), raw.indices, raw.indptr)
+            total = sp.csr_array(parts, shape=raw.shape).T @ (1.0 / self.lengths(raw))
             return (total if self.scale is None else total * self.scale) / raw.shape[0]
         total = np.zeros(raw.shape[1])
         for start, stop in _blocks(raw):
@@ -387,6 +400,12 @@ def _blocks(raw: Any) -> Iterator[tuple[int, int]]:
     step = max(_BLOCK // max(_width(raw), 1), 1)
     for start in range(0, raw.shape[0], step):
         yield start, min(start + step, raw.shape[0])
+
+
+def _refuse_roots(raw: Any, kind: str) -> None:
+    values = raw.data if sp.issparse(raw) else raw
+    if kind in _ROOTS and values.size and values.min() < 0:
+        raise ValueError(f"features={kind!r} takes square roots, and there are negative values")
 
 
 def kind_for(raw: Any) -> str:

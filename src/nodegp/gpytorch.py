@@ -42,7 +42,7 @@ class GraphKernel(gpytorch.kernels.Kernel):
         On the features. Its hyper-parameters are the only ones; their precision and device are
         those of the answer.
     filter : "mean" (the paper's neighbourhood mean), "identity", or a Filter
-    features : "auto", "damped", "tfidf", "l2", "standardise" or "raw"
+    features : "auto", "damped", "tfidf", "root", "l2", "standardise" or "raw"
         Preprocessing, as in GraphGPClassifier.
     active_dims : tuple of int, optional
         Which column of the inputs holds the node numbers, where there are others.

@@ -181,7 +181,7 @@ class Softmax(Likelihood):
     """
 
     shift_invariant: ClassVar = True
-    usual_temperature: ClassVar = (-1.7, 0.35)
+    usual_temperature: ClassVar = (-1.4, 0.35)
     n_points: int = 256
 
     def __post_init__(self) -> None:

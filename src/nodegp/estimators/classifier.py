@@ -56,10 +56,11 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         the scores in ``selection_``. Names: "mean" (the paper's), "identity", "pagerank",
         "propagation", "laplacian", "diffusion", "walk", "cosine", "matern", "chebyshev".
     likelihood : "softmax" (default), "robustmax", "bernoulli" (two classes), or a Likelihood
-    features : "auto", "damped", "tfidf", "l2", "standardise" or "raw"
-        Preprocessing; "auto" takes TF-IDF for sparse counts, "damped" by the square root of the
-        inverse document frequencies (whole if preset is "paper"), unit rows for other sparse
-        non-negative features, and standardises the rest. ``features_`` says which.
+    features : "auto", "damped", "tfidf", "root", "l2", "standardise" or "raw"
+        Preprocessing; "auto" takes the square root of TF-IDF for sparse counts ("damped"), square
+        roots of other sparse non-negative features, and standardises the rest. Rows of roots have
+        length one. If preset is "paper" there are no roots: "tfidf" and "l2". ``features_`` says
+        which was taken.
     center : bool, optional
         Also subtract the mean row, as is done unless preset is "paper". Sparse features stay
         sparse.
@@ -308,8 +309,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         self.loo_proba_ = tempered(plain, self.temperature_)
 
     def _kind(self, raw: Any) -> str:
-        plain = self.preset == "paper" and self.features == "auto" and raw is not None
-        return "tfidf" if plain and kind_for(raw) == "damped" else self.features
+        if self.features != "auto" or raw is None:
+            return self.features
+        kind = kind_for(raw)
+        return ({"l2": "root"} if self.preset is None else {"damped": "tfidf"}).get(kind, kind)
 
     def _centred(self) -> bool:
         return self.preset is None if self.center is None else bool(self.center)

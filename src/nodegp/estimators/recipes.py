@@ -21,13 +21,13 @@ from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Kernel
 from nodegp.prior import SummedKernel
 
-# Prior variances of h with twenty labels per class: of what features say, and of a bias shared by
-# all nodes; and the share of a node's own features in the first, where there is another.
-_VARIANCE, _BIAS, _OWN = 1.0, 1.0, 0.1
-_LARGEST = 3.0  # the first grows to this with the labels, which then show more of h
+# Prior variances of h: of what features say, and of a bias shared by all nodes; and the share of a
+# node's own features in the first, where there is another.
+_VARIANCE, _BIAS, _OWN = 1.75, 0.6, 0.15
 _TELEPORTS = np.array([0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.14])
 _MANY, _FULL = 20.0, 0.1  # labels per class, and how far features are carried with so many
-_EDGES = 2000  # that are looked at to see whether neighbours are alike
+_DISCOUNT = 0.5  # of hubs, by this power of their degree
+_EDGES = 1000  # that are looked at to see whether neighbours are alike
 _RIDGE = 0.3  # the noise of least squares, as a share of the prior variance
 
 
@@ -76,8 +76,7 @@ def recipes(
     those that were found best; ``sums`` whether h may be a sum of functions, which inducing points
     cannot serve; ``bias`` whether it may have one.
     """
-    far = PageRank(teleport(labels_per_class), fixed=("strength",))
-    variance = prior_variance(labels_per_class)
+    far = PageRank(teleport(labels_per_class), hub_discount=_DISCOUNT, fixed=("strength",))
     constant = bias_variance(labels_per_class) if bias else 0.0
     filters: dict[str, Filter] = {"far neighbours": far, "features alone": Identity()}
     if sums:
@@ -90,12 +89,12 @@ def recipes(
     if sums and graph.relations is not None:
         filters["one function per kind of edges"] = Relations(far)
     found = [
-        Recipe(name, filter, kernel or usual_kernel(filter, graph, False, variance, constant))
+        Recipe(name, filter, kernel or usual_kernel(filter, graph, False, constant))
         for name, filter in filters.items()
     ]
     if kernel is None and isinstance(graph.features, np.ndarray):
         # Few columns, mostly: classes need not lie on two sides of a plane then.
-        smooth = _with_bias(RBF(variance, 0.7, fixed=("variance",)), constant, ("variance",))
+        smooth = _with_bias(RBF(_VARIANCE, 0.7, fixed=("variance",)), constant, ("variance",))
         found += [
             Recipe("features alone, smooth", Identity(), smooth),
             Recipe("far neighbours, smooth", far, smooth),
@@ -141,18 +140,13 @@ def teleport(labels_per_class: float) -> float:
     return float(_TELEPORTS[np.abs(np.log(_TELEPORTS / wanted)).argmin()])
 
 
-def prior_variance(labels_per_class: float) -> float:
-    """That of what features say. A handful of labels shows little of it in any case."""
-    return float(np.clip(_VARIANCE * labels_per_class / _MANY, _VARIANCE, _LARGEST))
-
-
 def bias_variance(labels_per_class: float) -> float:
     """That of a bias: about in proportion to the labels per class, in the steps of teleport."""
     return float(_BIAS * min(teleport(labels_per_class) / _FULL, 1.0) ** 2)
 
 
 def usual_kernel(
-    filter: Filter, graph: Graph, learnt: bool, variance: float = _LARGEST, bias: float = _BIAS
+    filter: Filter, graph: Graph, learnt: bool, bias: float = _BIAS
 ) -> Kernel | SummedKernel:
     """A linear kernel on rows of length one and a bias: one kernel for every filter.
 
@@ -162,11 +156,11 @@ def usual_kernel(
     """
     fixed = () if learnt else ("variance",)
     if not isinstance(filter, Summed):
-        return _with_bias(Cosine(variance, fixed=fixed), bias, fixed)
+        return _with_bias(Cosine(_VARIANCE, fixed=fixed), bias, fixed)
     own = [isinstance(part, Identity) for _, part, _ in filter.terms(graph)]
     others = len(own) - sum(own)
-    of_own = variance * (_OWN if others else 1.0)
-    of_other = (variance - (of_own if any(own) else 0.0)) / max(others, 1)
+    of_own = _VARIANCE * (_OWN if others else 1.0)
+    of_other = (_VARIANCE - (of_own if any(own) else 0.0)) / max(others, 1)
     terms: list[Kernel] = [Cosine(of_own if o else of_other, fixed=fixed) for o in own]
     return SummedKernel((_with_bias(terms[0], bias, fixed), *terms[1:]))
 

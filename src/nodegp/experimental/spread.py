@@ -62,6 +62,8 @@ class Spread:
         if not isinstance(self._filter, Spectral):
             return values if self._weights is None else sparse_matmul(self._weights, values)
         terms = Terms(self._filter.order, self._filter.self_loops)
+        if self._filter.hub_discount > 0:
+            values = values * torch.from_numpy(self._filter._terms.discounts(self._graph))[:, None]
         # An averaged filter has one more, for a node's own values, before these.
         coefficients = self._filter.coefficients().tolist()[-len(terms) :]
         spectral = _Symmetric.apply(values, self._graph, terms, coefficients)

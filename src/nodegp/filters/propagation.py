@@ -21,7 +21,6 @@ from nodegp.graph import Graph
 # nearly. Below 8 columns all is overhead.
 _COLUMNS = 64
 _BLOCK = 5 << 20
-_SPARSE_HOPS = 2  # that columns of one entry each are kept sparse for
 _ENTRIES = 1 << 27  # entries of rows of F: with their indices 1.5 GiB
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
 
@@ -35,18 +34,21 @@ class Terms:
 
     ``B_k = T_k(L - I)`` for k = 0..order, with L the normalised Laplacian of A, or of A + I with
     ``self_loops``. An ``averaged`` filter is ``(I + D)^-1 (D + g(L))`` (Eq. 15): then the first is
-    ``(I + D)^-1 D``, and ``(I + D)^-1 T_k(L - I)`` follow.
+    ``(I + D)^-1 D``, and ``(I + D)^-1 T_k(L - I)`` follow. With ``hub_discount`` p all of them
+    have ``(I + D)^-p`` on their right.
     """
 
     order: int
     self_loops: bool = False
     averaged: bool = False
+    hub_discount: float = 0.0
 
     def __len__(self) -> int:
         return self.order + 1 + self.averaged
 
     def of_columns(self, graph: Graph, columns: np.ndarray) -> Iterator[np.ndarray]:
         """B_j @ columns for each j in turn, (N, C). None may be changed by the caller."""
+        columns = self._discounted(graph, columns)
         terms = self._chebyshev(graph, columns)
         if not self.averaged:
             yield from terms
@@ -62,23 +64,23 @@ class Terms:
         ones[nodes, np.arange(len(nodes))] = 1.0
         terms = self._chebyshev(graph, ones, by_rows=True)
         if not self.averaged:
-            yield from terms
+            yield from (self._discounted(graph, term) for term in terms)
             return
         passed = 1.0 / (1.0 + graph.degrees[nodes])
-        yield ones * (1.0 - passed)
+        yield self._discounted(graph, ones * (1.0 - passed))
         for term in terms:
-            yield term * passed
+            yield self._discounted(graph, term * passed)
 
     def sum_of_columns(
         self, graph: Graph, coefficients: Sequence[float], columns: np.ndarray
     ) -> np.ndarray:
         """sum_j c_j B_j @ columns, in the precision of the columns."""
+        columns = self._discounted(graph, columns)
 
-        def plus(array: Any, c: float) -> Any:
-            array += columns * columns.dtype.type(c)
-            return array
+        def add(to: np.ndarray, c: float) -> None:
+            to += columns * columns.dtype.type(c)
 
-        total = self._clenshaw(graph, coefficients, np.zeros_like(columns), plus)
+        total = self._clenshaw(graph, coefficients, np.zeros_like(columns), add)
         if self.averaged:
             passed = (1.0 / (1.0 + graph.degrees)).astype(columns.dtype)[:, None]
             total *= passed
@@ -93,21 +95,18 @@ class Terms:
         dtype: type[np.floating] = np.float64,
     ) -> np.ndarray:
         """Rows ``nodes`` of sum_j c_j B_j, as columns: (N, len(nodes))."""
-        shape, each = (graph.n_nodes, len(nodes)), np.arange(len(nodes))
-        ones = sp.csr_array((np.ones(len(nodes), dtype), (nodes, each)), shape)
+        each = np.arange(len(nodes))
 
-        def plus(array: Any, c: float | np.ndarray) -> Any:
-            if sp.issparse(array):
-                return array + ones * dtype(c)
-            array[nodes, each] += c
-            return array
+        def add(to: np.ndarray, c: float | np.ndarray) -> None:
+            to[nodes, each] += c
 
-        total = self._clenshaw(graph, coefficients, sp.csr_array(shape, dtype=dtype), plus, True)
+        zero = np.zeros((graph.n_nodes, len(nodes)), dtype)
+        total = self._clenshaw(graph, coefficients, zero, add, by_rows=True)
         if self.averaged:
             passed = 1.0 / (1.0 + graph.degrees[nodes])
             total *= passed.astype(dtype)
-            total = plus(total, coefficients[0] * (1.0 - passed))
-        return total
+            add(total, coefficients[0] * (1.0 - passed))
+        return self._discounted(graph, total)
 
     def sparse_rows(
         self, graph: Graph, coefficients: Sequence[float], nodes: np.ndarray
@@ -127,7 +126,16 @@ class Terms:
         total = coefficients[0] * made[0]
         for c, term in zip(coefficients[1:], made[1:], strict=True):
             total = total + c * term
-        return sp.csr_array(total)
+        return sp.csr_array(total @ sp.diags_array(self.discounts(graph)))
+
+    def discounts(self, graph: Graph) -> np.ndarray:
+        """(1 + degree)^-p: what each node's features are multiplied with before they spread."""
+        return (1.0 + graph.degrees) ** -self.hub_discount
+
+    def _discounted(self, graph: Graph, columns: np.ndarray) -> np.ndarray:
+        if self.hub_discount == 0:
+            return columns
+        return columns * self.discounts(graph).astype(columns.dtype)[:, None]
 
     def _chebyshev(
         self, graph: Graph, columns: np.ndarray, by_rows: bool = False
@@ -149,27 +157,26 @@ class Terms:
         self,
         graph: Graph,
         coefficients: Sequence[float],
-        zero: Any,
-        plus: Callable[[Any, float], Any],
+        zero: np.ndarray,
+        add: Callable[[np.ndarray, float], None],
         by_rows: bool = False,
     ) -> np.ndarray:
         """sum_k c_k T_k(L - I) @ columns by Clenshaw's recursion, from the last term to the first:
-        in half the passes over memory that summing the terms takes. ``plus(array, c)`` is the array
-        and c times the columns; a sparse ``zero`` stays sparse for as many hops as that pays."""
+        in half the passes over memory that summing the terms takes. ``add(array, c)`` adds c times
+        the columns to an array; ``zero`` is one to begin with."""
         twice = _twice_shifted(graph, self.self_loops, by_rows, zero.dtype)
         *others, last = coefficients[self.averaged :]
-        current, previous = plus(zero, last), None
+        current, previous = zero, None
+        add(current, last)
         for k in reversed(range(len(others))):
-            if sp.issparse(current) and len(others) - k > _SPARSE_HOPS:
-                current = current.toarray()
-                previous = None if previous is None else previous.toarray()
             following = twice @ current
             if k == 0:
                 following *= zero.dtype.type(0.5)
             if previous is not None:
                 following -= previous
-            previous, current = current, plus(following, others[k])
-        return current.toarray() if sp.issparse(current) else current
+            add(following, others[k])
+            previous, current = current, following
+        return current
 
 
 def filter_rows(

@@ -235,4 +235,4 @@ class _Cache:
 
 def _fingerprint(preprocessor: Preprocessor) -> tuple[Any, ...]:
     arrays = (preprocessor.scale, preprocessor.centre)
-    return preprocessor.unit_rows, *(None if a is None else a.tobytes() for a in arrays)
+    return preprocessor.kind, *(None if a is None else a.tobytes() for a in arrays)

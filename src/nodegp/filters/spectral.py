@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -59,6 +59,10 @@ class Spectral(Filter):
         own features count the more, the more neighbours it has. The paper's L there is the
         unnormalised Laplacian D - A, with eigenvalues up to twice the largest degree; the
         responses here are made for the normalised one (Smola & Kondor 2003).
+    hub_discount : float
+        Features are divided by this power of 1 + degree before they spread: F (I + D)^-p. What is
+        linked to everything says little of each; with 0.5 a neighbour counts by the inverse of its
+        degree.
 
     Notes
     -----
@@ -69,6 +73,7 @@ class Spectral(Filter):
     on: str = field(default="features", kw_only=True)
     self_loops: bool = field(default=False, kw_only=True)
     averaged: bool = field(default=False, kw_only=True)
+    hub_discount: float = field(default=0.0, kw_only=True)
     rank: int | None = field(default=None, kw_only=True)
     # Set by `prepared`: a model keeps those of the graph that it was fitted on.
     landmarks: Any = field(default=None, kw_only=True, repr=False, compare=False)
@@ -76,6 +81,11 @@ class Spectral(Filter):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole(self, "order", 0)
+        if not (isinstance(self.hub_discount, Real) and 0 <= self.hub_discount < math.inf):
+            raise ValueError(
+                f"{type(self).__name__}: hub_discount must be a number of at least 0, "
+                f"got {self.hub_discount!r}"
+            )
         if self.on not in WAYS:
             raise ValueError(f"{type(self).__name__}: on must be one of {WAYS}, got {self.on!r}")
         if self.rank is not None:
@@ -149,7 +159,7 @@ class Spectral(Filter):
 
     @property
     def _terms(self) -> Terms:
-        return Terms(self.order, self.self_loops, self.averaged)
+        return Terms(self.order, self.self_loops, self.averaged, float(self.hub_discount))
 
     def _numbers(self) -> tuple[float, ...]:
         return tuple(self.coefficients().detach().tolist())

@@ -255,7 +255,7 @@ def start_sites(
         usual = Sites((5.7 * own - 0.3) / variance.sqrt(), (1.8 * own + 0.4) / variance)
     else:
         y = torch.arange(n_latents, device=prior_var.device)
-        q = Marginals(1.7 * variance.sqrt() * (own - own.mean()), variance * (0.85 - 0.2 * own))
+        q = Marginals(1.6 * variance.sqrt() * (own - own.mean()), variance * (0.9 - 0.15 * own))
         usual = sites_from(likelihood.expectation(y, *q, own[0] * 0 + 1), q, 0.0 * own[0])
     return Sites(*(part[:, labels.y] for part in usual))
 

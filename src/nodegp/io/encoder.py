@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nodegp.features import WORDS, Preprocessor
+from nodegp.features import UNIT, WORDS, Preprocessor, kind_for
 from nodegp.io.columns import Chosen
 from nodegp.io.numeric import Numbers
 from nodegp.io.readers import DenseFile, Inputs, Lists, Reader, SparseFile
@@ -73,7 +73,7 @@ class Encoder:
         for reader in list(raw):
             kind = _kind(reader, raw[reader], counts)
             values = raw.pop(reader)  # let go as soon as it is used
-            if kind in (*WORDS, "l2") and isinstance(reader, Numbers):
+            if kind in UNIT and isinstance(reader, Numbers):
                 values = sp.csr_array(values)
             preprocessor = Preprocessor.fit(values, kind)
             matrix = _prepared(values, preprocessor)
@@ -164,17 +164,17 @@ def _read_all(inputs: Inputs, chosen: Chosen) -> tuple[dict[Reader, Any], Findin
 
 def _kind(reader: Reader, raw: Any, counts: str) -> str:
     """The preprocessing that suits a source."""
+    others = "root" if counts == "damped" else "l2"  # weights of words
     if isinstance(reader, Numbers):
         wide = len(reader.names) >= _MANY_COLUMNS and not reader.with_gaps
-        kind = Preprocessor.fit(raw, "auto").kind if wide else "standardise"
-        return counts if kind in WORDS else kind
+        kind = kind_for(raw) if wide else "standardise"
+        return {"damped": counts, "l2": others}.get(kind, kind)
     if isinstance(reader, Categories):
         return "raw"
     if isinstance(reader, Words):
         return counts
-    if isinstance(reader, SparseFile) and raw.nnz:
-        counted = raw.data.min() >= 0 and np.array_equal(raw.data, np.round(raw.data))
-        return counts if counted else "l2"
+    if isinstance(reader, SparseFile) and raw.nnz and raw.data.min() >= 0:
+        return counts if np.array_equal(raw.data, np.round(raw.data)) else others
     return "l2"
 
 
