@@ -19,7 +19,13 @@ import numpy as np
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.estimators.recipes import bias_variance, teleport, usual_kernel
+from nodegp.estimators.recipes import (
+    bias_variance,
+    far_neighbours,
+    prior_variance,
+    teleport,
+    usual_kernel,
+)
 from nodegp.filters import (
     Diffusion,
     Filter,
@@ -41,12 +47,13 @@ def far(share: float, hub_discount: float = 0.5) -> PageRank:
 
 
 def recipe(filter: Filter, data: Dataset, per_class: int, **settings: object) -> Model:
-    kernel = usual_kernel(filter, data.graph, False, bias_variance(per_class))
+    variances_ = prior_variance(per_class), bias_variance(per_class)
+    kernel = usual_kernel(filter, data.graph, False, *variances_)
     return Model(filter=filter, random_state=0, **({"kernel": kernel} | settings))
 
 
 def usual(data: Dataset, per_class: int, **settings: object) -> Model:
-    return recipe(Hops((Identity(), far(teleport(per_class)))), data, per_class, **settings)
+    return recipe(Hops((Identity(), far_neighbours(per_class))), data, per_class, **settings)
 
 
 def variances(of_features: float, of_bias: float, own_share: float = 0.15) -> SummedKernel:

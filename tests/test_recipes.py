@@ -13,7 +13,9 @@ from nodegp.estimators.recipes import (
     Trial,
     bias_variance,
     compare,
+    far_neighbours,
     neighbours_are_alike,
+    prior_variance,
     recipes,
     squared_error,
     teleport,
@@ -232,7 +234,9 @@ def test_the_fewer_the_labels_the_further():
     assert far == sorted(far)
     assert far[0] == 0.02
     assert [teleport(n) for n in (1, 3, 5, 10, 20)] == [0.02, 0.04, 0.05, 0.07, 0.1]
-    assert far[-1] == 0.14
+    assert far[-1] == 0.1
+    assert [far_neighbours(n).hub_discount for n in (1, 20, 28, 40, 100)] == [0.5, 0.5, 0.3, 0.1, 0]
+    assert [prior_variance(n) for n in (1, 20, 28, 1000)] == pytest.approx([1.75, 1.75, 2.45, 3.0])
     assert [bias_variance(n) for n in (1, 5, 20, 1000)] == pytest.approx([0.024, 0.15, 0.6, 0.6])
 
 

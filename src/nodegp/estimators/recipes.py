@@ -24,9 +24,10 @@ from nodegp.prior import SummedKernel
 # Prior variances of h: of what features say, and of a bias shared by all nodes; and the share of a
 # node's own features in the first, where there is another.
 _VARIANCE, _BIAS, _OWN = 1.75, 0.6, 0.15
-_TELEPORTS = np.array([0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.14])
-_MANY, _FULL = 20.0, 0.1  # labels per class, and how far features are carried with so many
-_DISCOUNT = 0.5  # of hubs, by this power of their degree
+_LARGEST = 3.0  # the first grows to this with the labels, which show more of h
+_TELEPORTS = np.array([0.02, 0.03, 0.04, 0.05, 0.07, 0.1])
+_MANY = 20.0  # labels per class
+_DISCOUNT = 0.5  # of hubs, as a power of their degree
 _EDGES = 1000  # that are looked at to see whether neighbours are alike
 _RIDGE = 0.3  # the noise of least squares, as a share of the prior variance
 
@@ -76,7 +77,8 @@ def recipes(
     those that were found best; ``sums`` whether h may be a sum of functions, which inducing points
     cannot serve; ``bias`` whether it may have one.
     """
-    far = PageRank(teleport(labels_per_class), hub_discount=_DISCOUNT, fixed=("strength",))
+    far = far_neighbours(labels_per_class)
+    variance = prior_variance(labels_per_class)
     constant = bias_variance(labels_per_class) if bias else 0.0
     filters: dict[str, Filter] = {"far neighbours": far, "features alone": Identity()}
     if sums:
@@ -89,12 +91,12 @@ def recipes(
     if sums and graph.relations is not None:
         filters["one function per kind of edges"] = Relations(far)
     found = [
-        Recipe(name, filter, kernel or usual_kernel(filter, graph, False, constant))
+        Recipe(name, filter, kernel or usual_kernel(filter, graph, False, variance, constant))
         for name, filter in filters.items()
     ]
     if kernel is None and isinstance(graph.features, np.ndarray):
         # Few columns, mostly: classes need not lie on two sides of a plane then.
-        smooth = _with_bias(RBF(_VARIANCE, 0.7, fixed=("variance",)), constant, ("variance",))
+        smooth = _with_bias(RBF(variance, 0.7, fixed=("variance",)), constant, ("variance",))
         found += [
             Recipe("features alone, smooth", Identity(), smooth),
             Recipe("far neighbours, smooth", far, smooth),
@@ -130,23 +132,37 @@ def neighbours_are_alike(graph: Graph, features: LazyRows) -> bool:
     return bool(cosines.mean() > 2.0 * cosines.std(ddof=1) / len(cosines) ** 0.5)
 
 
-def teleport(labels_per_class: float) -> float:
-    """How far features are carried: the fewer the labels, the further each must reach.
+def far_neighbours(labels_per_class: float) -> PageRank:
+    """The filter that most of a prediction rests on.
 
-    Only a few values, so that what follows from the prior serves again when a label more has come
-    in.
+    All that is set by the number of labels has a few values only, so that what follows from the
+    prior serves again when a label more has come in.
     """
-    wanted = _FULL * np.sqrt(labels_per_class / _MANY)
+    # With hundreds of labels some are near every hub, and show what it stands for.
+    discount = _DISCOUNT / max(labels_per_class / _MANY, 1.0) ** 2
+    return PageRank(
+        teleport(labels_per_class), hub_discount=round(discount, 1), fixed=("strength",)
+    )
+
+
+def teleport(labels_per_class: float) -> float:
+    """How far features are carried: the fewer the labels, the further each must reach."""
+    wanted = _TELEPORTS[-1] * np.sqrt(labels_per_class / _MANY)
     return float(_TELEPORTS[np.abs(np.log(_TELEPORTS / wanted)).argmin()])
+
+
+def prior_variance(labels_per_class: float) -> float:
+    """That of what features say."""
+    return float(np.clip(_VARIANCE * labels_per_class / _MANY, _VARIANCE, _LARGEST))
 
 
 def bias_variance(labels_per_class: float) -> float:
     """That of a bias: about in proportion to the labels per class, in the steps of teleport."""
-    return float(_BIAS * min(teleport(labels_per_class) / _FULL, 1.0) ** 2)
+    return float(_BIAS * (teleport(labels_per_class) / _TELEPORTS[-1]) ** 2)
 
 
 def usual_kernel(
-    filter: Filter, graph: Graph, learnt: bool, bias: float = _BIAS
+    filter: Filter, graph: Graph, learnt: bool, variance: float = _VARIANCE, bias: float = _BIAS
 ) -> Kernel | SummedKernel:
     """A linear kernel on rows of length one and a bias: one kernel for every filter.
 
@@ -156,11 +172,11 @@ def usual_kernel(
     """
     fixed = () if learnt else ("variance",)
     if not isinstance(filter, Summed):
-        return _with_bias(Cosine(_VARIANCE, fixed=fixed), bias, fixed)
+        return _with_bias(Cosine(variance, fixed=fixed), bias, fixed)
     own = [isinstance(part, Identity) for _, part, _ in filter.terms(graph)]
     others = len(own) - sum(own)
-    of_own = _VARIANCE * (_OWN if others else 1.0)
-    of_other = (_VARIANCE - (of_own if any(own) else 0.0)) / max(others, 1)
+    of_own = variance * (_OWN if others else 1.0)
+    of_other = (variance - (of_own if any(own) else 0.0)) / max(others, 1)
     terms: list[Kernel] = [Cosine(of_own if o else of_other, fixed=fixed) for o in own]
     return SummedKernel((_with_bias(terms[0], bias, fixed), *terms[1:]))
 
