@@ -25,7 +25,7 @@ from nodegp.prior import SummedKernel
 # node's own features in the first, where there is another.
 _VARIANCE, _BIAS, _OWN = 1.75, 0.6, 0.15
 _LARGEST = 3.0  # the first grows to this with the labels, which show more of h
-_TELEPORTS = np.array([0.02, 0.03, 0.04, 0.05, 0.07, 0.1])
+_TELEPORTS = np.array([0.02, 0.03, 0.04, 0.06, 0.085])
 _MANY = 20.0  # labels per class
 _DISCOUNT = 0.5  # of hubs, as a power of their degree
 _EDGES = 1000  # that are looked at to see whether neighbours are alike
