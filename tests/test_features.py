@@ -258,9 +258,11 @@ def test_no_roots_of_negative_values(make, kind):
     fitted = Preprocessor.fit(make(X), kind)
     X[0, 0] = -1
     with pytest.raises(ValueError, match=f"features='{kind}' takes square roots"):
-        Preprocessor.fit(make(X), kind)
+        Preprocessor.fit(make(X), kind, center=True)
+    with pytest.raises(ValueError, match="negative values; use 'l2'"):
+        transformed(fitted, make(X))
     with pytest.raises(ValueError, match="negative values"):
-        fitted.rows_of(make(X), len(X))
+        fitted.rows_of(make(X), len(X)).mixed(np.ones((len(X), 1)))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -68,7 +68,7 @@ def test_the_default_is_said_by_its_parts():
     own, far = model.filter_.filters
     assert isinstance(own, Identity)
     assert isinstance(far, PageRank)
-    assert far.teleport == teleport(20) == 0.1
+    assert far.teleport == teleport(20) == 0.085
     assert type(model.likelihood_).__name__ == "Softmax"
     assert model.preprocessor_.centre is not None
     assert set(model.term_shares_) == {"0: Identity", "1: PageRank"}
@@ -237,7 +237,9 @@ def test_the_fewer_the_labels_the_further():
     assert far[-1] == 0.085
     assert [far_neighbours(n).hub_discount for n in (1, 20, 28, 40, 100)] == [0.5, 0.5, 0.3, 0.1, 0]
     assert [prior_variance(n) for n in (1, 20, 28, 1000)] == pytest.approx([1.75, 1.75, 2.45, 3.0])
-    assert [bias_variance(n) for n in (1, 5, 20, 1000)] == pytest.approx([0.0332, 0.1329, 0.6, 0.6], rel=1e-3)
+    assert [bias_variance(n) for n in (1, 5, 20, 1000)] == pytest.approx(
+        [0.0332, 0.1329, 0.6, 0.6], rel=1e-3
+    )
 
 
 def test_with_a_handful_of_labels_there_is_nothing_to_compare_by():

@@ -24,6 +24,7 @@ WORDS = ("damped", "tfidf")  # kinds for counts of words
 UNIT = (*WORDS, "root", "l2")  # kinds that bring rows to length one
 _ROOTS = ("damped", "root")
 _DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
+_FEW = 1000  # entries, or rows
 _BLOCK = 1 << 22  # entries at a time where a pass over all nodes is needed
 
 
@@ -303,7 +304,6 @@ class Preprocessor:
             kind = kind_for(raw)
         n_features = raw.shape[1]
         scale, centre = None, None
-        _refuse_roots(raw, kind)
         if kind in WORDS:
             scale = _idf(raw) if kind == "tfidf" else np.sqrt(_idf(raw))
         elif kind == "standardise":
@@ -341,7 +341,6 @@ class Preprocessor:
                 f"this graph has {raw.shape[1]} features; the model was fitted "
                 f"with {self.n_features}"
             )
-        _refuse_roots(raw, self.kind)
         return LazyRows(raw, self)
 
     def transform(self, raw: Any, index: np.ndarray) -> Rows:
@@ -366,7 +365,14 @@ class Preprocessor:
         return Rows(torch.from_numpy(dense))
 
     def _entries(self, values: np.ndarray) -> np.ndarray:
-        return np.sqrt(values) if self.kind in _ROOTS else values
+        if self.kind not in _ROOTS:
+            return values
+        if values.size and values.min() < 0:
+            raise ValueError(
+                f"features={self.kind!r} takes square roots, and there are negative values; "
+                "use 'l2' or 'standardise'"
+            )
+        return np.sqrt(values)
 
     def lengths(self, raw: sp.csr_array) -> np.ndarray:
         """What each row is divided by, after its columns were scaled."""
@@ -402,19 +408,15 @@ def _blocks(raw: Any) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, raw.shape[0])
 
 
-def _refuse_roots(raw: Any, kind: str) -> None:
-    values = raw.data if sp.issparse(raw) else raw
-    if kind in _ROOTS and values.size and values.min() < 0:
-        raise ValueError(f"features={kind!r} takes square roots, and there are negative values")
-
-
 def kind_for(raw: Any) -> str:
     """What suits sparse counts, unit rows for other sparse non-negative ones, else standardise."""
     values = raw.data if sp.issparse(raw) else raw
     filled = np.count_nonzero(values) / max(raw.shape[0] * raw.shape[1], 1)
     if filled > 0.25 or (values.size and values.min() < 0):
         return "standardise"
-    return "damped" if np.array_equal(values, np.round(values)) else "l2"
+    some, others = values[:_FEW], values[_FEW:]  # a few tell most weights from counts
+    whole = all(np.array_equal(part, np.round(part)) for part in (some, others))
+    return "damped" if whole else "l2"
 
 
 def _idf(raw: Any) -> np.ndarray:
