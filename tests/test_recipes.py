@@ -235,6 +235,7 @@ def test_the_fewer_the_labels_the_further():
     assert far[0] == 0.02
     assert [teleport(n) for n in (1, 3, 5, 10, 20)] == [0.02, 0.03, 0.04, 0.06, 0.085]
     assert far[-1] == 0.085
+    assert [far_neighbours(n).order for n in (1, 5, 20, 1000)] == [14, 10, 7, 7]
     assert [far_neighbours(n).hub_discount for n in (1, 20, 28, 40, 100)] == [0.5, 0.5, 0.3, 0.1, 0]
     assert [prior_variance(n) for n in (1, 20, 28, 1000)] == pytest.approx([1.75, 1.75, 2.45, 3.0])
     assert [bias_variance(n) for n in (1, 5, 20, 1000)] == pytest.approx(

@@ -64,7 +64,7 @@ class Graph:
     def n_features(self) -> int:
         return 0 if self.features is None else self.features.shape[1]
 
-    @property
+    @cached_property
     def degrees(self) -> np.ndarray:
         """Weighted degree of each node, shape (N,)."""
         return np.asarray(self.heard.sum(axis=1)).ravel()

@@ -140,9 +140,9 @@ def far_neighbours(labels_per_class: float) -> PageRank:
     """
     # With hundreds of labels some are near every hub, and show what it stands for.
     discount = _DISCOUNT / max(labels_per_class / _MANY, 1.0) ** 2
-    return PageRank(
-        teleport(labels_per_class), hub_discount=round(discount, 1), fixed=("strength",)
-    )
+    share = teleport(labels_per_class)
+    order = round(2.0 / share**0.5)  # the same precision at every range
+    return PageRank(share, order=order, hub_discount=round(discount, 1), fixed=("strength",))
 
 
 def teleport(labels_per_class: float) -> float:

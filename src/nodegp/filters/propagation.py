@@ -116,7 +116,7 @@ class Terms:
             (np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), (len(nodes), graph.n_nodes)
         )
         twice = _twice_shifted(graph, self.self_loops)
-        made = [own, 0.5 * (own @ twice)][: self.order + 1]
+        made = [own, 0.5 * twice[nodes]][: self.order + 1]
         while len(made) <= self.order:
             made.append(made[-1] @ twice - made[-2])
         if self.averaged:
@@ -126,7 +126,9 @@ class Terms:
         total = coefficients[0] * made[0]
         for c, term in zip(coefficients[1:], made[1:], strict=True):
             total = total + c * term
-        return sp.csr_array(total @ sp.diags_array(self.discounts(graph)))
+        if self.hub_discount > 0:
+            total = total @ sp.diags_array(self.discounts(graph))
+        return sp.csr_array(total)
 
     def discounts(self, graph: Graph) -> np.ndarray:
         """(1 + degree)^-p: what each node's features are multiplied with before they spread."""
@@ -230,10 +232,6 @@ def _twice_shifted(
     transposed = transposed and graph.n_settled is not None  # else it is symmetric
     key = (self_loops, transposed, np.dtype(dtype))
     if key not in made:
-        if transposed or key[2] != np.float64:
-            matrix = _twice_shifted(graph, self_loops)
-            made[key] = sp.csr_array(matrix.T if transposed else matrix, dtype=dtype)
-            return made[key]
         adjacency, degrees = graph.heard, graph.degrees
         # A node without edges keeps its eigenvalue zero (Chung 1997), as a loop would give it:
         # a filter then leaves its features as they are.
@@ -241,5 +239,7 @@ def _twice_shifted(
         looped = sp.csr_array(adjacency + sp.diags_array(loops) if loops.any() else adjacency)
         root = 1.0 / np.sqrt(degrees + loops)
         scaled = looped.data * root[looped.indices] * np.repeat(-2.0 * root, np.diff(looped.indptr))
-        made[key] = sp.csr_array((scaled, looped.indices, looped.indptr), shape=looped.shape)
+        parts = (scaled.astype(dtype, copy=False), looped.indices, looped.indptr)
+        matrix = sp.csr_array(parts, shape=looped.shape)
+        made[key] = sp.csr_array(matrix.T) if transposed else matrix
     return made[key]
