@@ -262,7 +262,7 @@ def test_no_roots_of_negative_values(make, kind):
     with pytest.raises(ValueError, match="negative values; use 'l2'"):
         transformed(fitted, make(X))
     with pytest.raises(ValueError, match="negative values"):
-        fitted.rows_of(make(X), len(X)).mixed(np.ones((len(X), 1)))
+        fitted.rows_of(make(X), len(X)).mixer(np.float64)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -274,12 +274,12 @@ def test_mixed_rows_are_the_product_with_all_rows(make, center, kind, dtype):
     rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
     weights = np.random.default_rng(0).normal(size=(X.shape[0], 3)).astype(dtype)
     expected = weights.T.astype(float) @ transformed(rows.preprocessor, X)
-    found = rows.mixed(weights)
+    found = rows.mixer(dtype)(weights)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, atol=1e-5 if dtype is np.float32 else 1e-12)
     some = rows.select(np.array([4, 0, 4]))
     np.testing.assert_allclose(
-        some.mixed(weights[:3]),
+        some.mixer(dtype)(weights[:3]),
         weights[:3].T.astype(float) @ transformed(rows.preprocessor, X)[[4, 0, 4]],
         atol=1e-5 if dtype is np.float32 else 1e-12,
     )

@@ -8,7 +8,7 @@ its centre is carried beside it and enters in the inner products.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -124,25 +124,33 @@ class LazyRows:
     def select(self, index: np.ndarray) -> LazyRows:
         return LazyRows(self.raw, self.preprocessor, self._at(index))
 
-    def mixed(self, weights: np.ndarray) -> np.ndarray:
-        """``weights.T @ rows`` over all rows, (C, D), in the precision of the weights.
+    def mixer(self, dtype: type[np.floating]) -> Callable[[np.ndarray], np.ndarray]:
+        """A function ``weights -> weights.T @ rows`` over all rows, (N, C) -> (C, D), in this
+        precision.
 
         Rows of a sparse matrix are not made for it: what scales them is taken into the weights.
         """
-        dtype, centre = weights.dtype, self.preprocessor.centre
-        if not self.is_sparse:
-            return weights.T @ self.take(np.arange(len(self))).values.numpy().astype(dtype)
-        raw = self.raw if self.index is None else self.raw[self.index]
         prepare = self.preprocessor
-        lengths = prepare.lengths(raw).astype(dtype)
+        if not self.is_sparse:
+            rows = self.take(np.arange(len(self))).values.numpy().astype(dtype, copy=False)
+            return lambda weights: weights.T @ rows
+        raw = self.raw if self.index is None else self.raw[self.index]
+        lengths = prepare.lengths(raw).astype(dtype)[:, None]
         parts = (prepare._entries(raw.data.astype(dtype)), raw.indices, raw.indptr)
-        single = sp.csr_array(parts, shape=raw.shape)
-        result = single.T @ (weights / lengths[:, None])  # (D, C)
-        if prepare.scale is not None:
-            result *= prepare.scale.astype(dtype)[:, None]
-        if centre is not None:
-            result -= np.outer(centre.astype(dtype), weights.sum(axis=0))
-        return result.T
+        columns = sp.csr_array(parts, shape=raw.shape).T
+        scale, centre = (
+            None if part is None else part.astype(dtype) for part in (prepare.scale, prepare.centre)
+        )
+
+        def mix(weights: np.ndarray) -> np.ndarray:
+            result = columns @ (weights / lengths)  # (D, C)
+            if scale is not None:
+                result *= scale[:, None]
+            if centre is not None:
+                result -= np.outer(centre, weights.sum(axis=0))
+            return result.T
+
+        return mix
 
     def _at(self, index: np.ndarray) -> np.ndarray:
         return index if self.index is None else self.index[index]

@@ -105,9 +105,10 @@ def basis(terms: Terms, graph: Graph, features: LazyRows, nodes: np.ndarray) -> 
     _check_size(len(terms), nodes, features)
     result = np.empty((len(terms), len(nodes), features.raw.shape[1]))
     if _indicators_are_cheaper(terms, len(terms), graph, features, len(nodes)):
+        mix = features.mixer(np.float64)
         for some in blocks(len(nodes), graph.n_nodes):
             for which, weights in enumerate(terms.of_rows(graph, nodes[some])):
-                result[which, some] = features.mixed(weights)
+                result[which, some] = mix(weights)
         return result
     for some, columns in _columns(graph, features, np.float64):
         for which, found in enumerate(terms.of_columns(graph, columns)):
@@ -163,9 +164,9 @@ def _from_indicators(
 ) -> np.ndarray:
     """(F[nodes]) X, with rows of F from one indicator column each."""
     result = np.empty((len(nodes), features.raw.shape[1]), np.float32)
+    mix = features.mixer(np.float32)
     for some in blocks(len(nodes), graph.n_nodes, np.float32):
-        weights = terms.sum_of_rows(graph, coefficients, nodes[some], np.float32)
-        result[some] = features.mixed(weights)
+        result[some] = mix(terms.sum_of_rows(graph, coefficients, nodes[some], np.float32))
     return result
 
 
