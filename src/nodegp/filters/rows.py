@@ -24,6 +24,7 @@ from nodegp.graph import Graph
 
 LARGEST = 1 << 28  # entries of the largest array that filtering makes: 2 GiB
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
+_SMALL = 1 << 20  # entries of filtered features up to which double precision costs nothing
 _KEPT = 1 << 26  # entries of filtered features that a graph keeps beside the latest: 512 MiB
 
 
@@ -31,10 +32,10 @@ _KEPT = 1 << 26  # entries of filtered features that a graph keeps beside the la
 class FilteredRows:
     """Rows of F X at some nodes, with F = sum_j c_j B_j and X the preprocessed features.
 
-    They are dense, and made and kept in single precision: features are hardly ever known to more,
-    and it halves time and memory. Only a graph without features has X = I, and rows of F for rows:
-    those are sparse and never kept, since all of them would be N x N. Each pass over them costs
-    ``order`` sparse products for every few dozen nodes.
+    They are dense, and if there are many they are made and kept in single precision: features are
+    hardly ever known to more, and it halves time and memory. Only a graph without features has
+    X = I, and rows of F for rows: those are sparse and never kept, since all of them would be
+    N x N. Each pass over them costs ``order`` sparse products for every few dozen nodes.
     """
 
     graph: Graph
@@ -163,10 +164,11 @@ def _from_indicators(
     nodes: np.ndarray,
 ) -> np.ndarray:
     """(F[nodes]) X, with rows of F from one indicator column each."""
-    result = np.empty((len(nodes), features.raw.shape[1]), np.float32)
-    mix = features.mixer(np.float32)
-    for some in blocks(len(nodes), graph.n_nodes, np.float32):
-        result[some] = mix(terms.sum_of_rows(graph, coefficients, nodes[some], np.float32))
+    dtype = _precision(features)
+    result = np.empty((len(nodes), features.raw.shape[1]), dtype)
+    mix = features.mixer(dtype)
+    for some in blocks(len(nodes), graph.n_nodes, dtype):
+        result[some] = mix(terms.sum_of_rows(graph, coefficients, nodes[some], dtype))
     return result
 
 
@@ -178,12 +180,16 @@ def _from_columns(
     nodes: np.ndarray | None,
 ) -> np.ndarray:
     """(F X)[nodes], all of them for None, from the columns of X."""
-    n_rows = graph.n_nodes if nodes is None else len(nodes)
-    result = np.empty((n_rows, features.raw.shape[1]), np.float32)
-    for some, columns in _columns(graph, features, np.float32):
+    n_rows, dtype = graph.n_nodes if nodes is None else len(nodes), _precision(features)
+    result = np.empty((n_rows, features.raw.shape[1]), dtype)
+    for some, columns in _columns(graph, features, dtype):
         found = terms.sum_of_columns(graph, coefficients, columns)
         result[:, some] = found if nodes is None else found[nodes]
     return result
+
+
+def _precision(features: LazyRows) -> type[np.floating]:
+    return np.float64 if np.prod(features.raw.shape) <= _SMALL else np.float32
 
 
 def _columns(
