@@ -400,7 +400,11 @@ class Preprocessor:
 
     def _mean(self, raw: Any) -> np.ndarray:
         if sp.issparse(raw):
-            parts = (self._entries(raw.data.astype(np.float64)), raw.indices, raw.indptr)
+            parts = (
+                self._entries(raw.data.astype(np.float64, copy=False)),
+                raw.indices,
+                raw.indptr,
+            )
             total = sp.csr_array(parts, shape=raw.shape).T @ (1.0 / self.lengths(raw))
             return (total if self.scale is None else total * self.scale) / raw.shape[0]
         total = np.zeros(raw.shape[1])

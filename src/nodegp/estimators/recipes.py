@@ -28,7 +28,7 @@ _LARGEST = 3.0  # the first grows to this with the labels, which show more of h
 _TELEPORTS = np.array([0.02, 0.03, 0.04, 0.06, 0.085])
 _MANY = 20.0  # labels per class
 _DISCOUNT = 0.5  # of hubs, as a power of their degree
-_EDGES = 1000  # that are looked at to see whether neighbours are alike
+_EDGES = 500  # that are looked at to see whether neighbours are alike
 _RIDGE = 0.3  # the noise of least squares, as a share of the prior variance
 
 

@@ -101,7 +101,10 @@ class Terms:
             to[nodes, each] += c
 
         zero = np.zeros((graph.n_nodes, len(nodes)), dtype)
-        total = self._clenshaw(graph, coefficients, zero, add, by_rows=True)
+        near = np.zeros_like(zero)
+        rows = _twice_shifted(graph, self.self_loops, dtype=dtype)[nodes]
+        near[rows.indices, np.repeat(each, np.diff(rows.indptr))] = rows.data
+        total = self._clenshaw(graph, coefficients, zero, add, near)
         if self.averaged:
             passed = 1.0 / (1.0 + graph.degrees[nodes])
             total *= passed.astype(dtype)
@@ -161,17 +164,22 @@ class Terms:
         coefficients: Sequence[float],
         zero: np.ndarray,
         add: Callable[[np.ndarray, float], None],
-        by_rows: bool = False,
+        near: np.ndarray | None = None,
     ) -> np.ndarray:
         """sum_k c_k T_k(L - I) @ columns by Clenshaw's recursion, from the last term to the first:
         in half the passes over memory that summing the terms takes. ``add(array, c)`` adds c times
-        the columns to an array; ``zero`` is one to begin with."""
-        twice = _twice_shifted(graph, self.self_loops, by_rows, zero.dtype)
+        the columns to an array; ``zero`` is one to begin with. For rows of the sum, ``near`` is
+        the first product of the recursion, which takes no more than to look up neighbours."""
+        twice = _twice_shifted(graph, self.self_loops, near is not None, zero.dtype)
         *others, last = coefficients[self.averaged :]
         current, previous = zero, None
         add(current, last)
         for k in reversed(range(len(others))):
-            following = twice @ current
+            if near is not None and previous is None:
+                following = near
+                following *= zero.dtype.type(last)
+            else:
+                following = twice @ current
             if k == 0:
                 following *= zero.dtype.type(0.5)
             if previous is not None:
@@ -236,10 +244,15 @@ def _twice_shifted(
         # A node without edges keeps its eigenvalue zero (Chung 1997), as a loop would give it:
         # a filter then leaves its features as they are.
         loops = np.ones(graph.n_nodes) if self_loops else (degrees == 0).astype(np.float64)
-        looped = sp.csr_array(adjacency + sp.diags_array(loops) if loops.any() else adjacency)
+        looped = sp.csr_array(adjacency + _diagonal(loops) if loops.any() else adjacency)
         root = 1.0 / np.sqrt(degrees + loops)
         scaled = looped.data * root[looped.indices] * np.repeat(-2.0 * root, np.diff(looped.indptr))
         parts = (scaled.astype(dtype, copy=False), looped.indices, looped.indptr)
         matrix = sp.csr_array(parts, shape=looped.shape)
         made[key] = sp.csr_array(matrix.T) if transposed else matrix
     return made[key]
+
+
+def _diagonal(values: np.ndarray) -> sp.csr_array:
+    places = np.arange(len(values) + 1)
+    return sp.csr_array((values, places[:-1], places), shape=(len(values), len(values)))
