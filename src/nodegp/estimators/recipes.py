@@ -28,6 +28,7 @@ _LARGEST = 3.0  # the first grows to this with the labels, which show more of h
 _TELEPORTS = np.array([0.02, 0.03, 0.04, 0.06, 0.085])
 _MANY = 20.0  # labels per class
 _DISCOUNT = 0.5  # of hubs, as a power of their degree
+_PLANNED = PageRank(0.1, hub_discount=_DISCOUNT, fixed=("strength",))
 _EDGES = 500  # that are looked at to see whether neighbours are alike
 _RIDGE = 0.3  # the noise of least squares, as a share of the prior variance
 
@@ -68,6 +69,7 @@ def recipes(
     kernel: Any,
     sums: bool = True,
     bias: bool = True,
+    far: PageRank | None = None,
 ) -> list[Recipe]:
     """What ``filter="auto"`` compares; the first is taken unless another is clearly better.
 
@@ -75,9 +77,9 @@ def recipes(
     a node's own features do. The first is the one or the other of these, as neighbours' features
     are alike or not, which shows without a single label. ``kernel`` is the user's, or None for
     those that were found best; ``sums`` whether h may be a sum of functions, which inducing points
-    cannot serve; ``bias`` whether it may have one.
+    cannot serve; ``bias`` whether it may have one; ``far`` the filter in the place of the usual.
     """
-    far = far_neighbours(labels_per_class)
+    far = far or far_neighbours(labels_per_class)
     variance = prior_variance(labels_per_class)
     constant = bias_variance(labels_per_class) if bias else 0.0
     filters: dict[str, Filter] = {"far neighbours": far, "features alone": Identity()}
@@ -110,8 +112,9 @@ def with_many_labels(
     name: str, graph: Graph, features: LazyRows, kernel: Any, sums: bool
 ) -> Recipe:
     """What a recipe becomes when labels have come in, to plan for: without the bias, of which
-    labels tell all there is to know wherever they are."""
-    found = recipes(graph, features, _MANY, kernel, sums, bias=False)
+    labels tell all there is to know wherever they are, and with a range a little shorter than
+    predictions have."""
+    found = recipes(graph, features, _MANY, kernel, sums, bias=False, far=_PLANNED)
     return next(recipe for recipe in found if recipe.name == name)
 
 
