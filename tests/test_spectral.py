@@ -279,6 +279,38 @@ def test_sums_of_terms_are_the_terms_summed(averaged, order, settled):
     np.testing.assert_allclose(single, by_rows, atol=1e-4)
 
 
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("order", [1, 2, 6])
+@pytest.mark.parametrize("settled", [None, 20])
+@pytest.mark.parametrize("few", [False, True], ids=["by columns", "by indicators"])
+def test_hubs_are_discounted_on_every_way(averaged, order, settled, few, monkeypatch):
+    """F (I + D)^-p, whatever of it is asked for."""
+    monkeypatch.setattr(rows, "_indicators_are_cheaper", lambda *_: few)
+    graph, lazy, X = prepared("centred")
+    graph.n_settled = settled
+    plain, discounted = (
+        PageRank(0.3, order=order, averaged=averaged, hub_discount=p) for p in (0.0, 0.5)
+    )
+    everyone, nodes = np.arange(30), np.array([5, 29, 5, 11])
+    expected = plain.weights(graph, everyone).toarray() / np.sqrt(1.0 + graph.degrees)
+    np.testing.assert_allclose(
+        discounted.weights(graph, nodes).toarray(), expected[nodes], atol=1e-9
+    )
+    np.testing.assert_allclose(discounted.columns(graph, X), expected @ X, atol=1e-9)
+    found = dense(discounted.bags(graph, lazy, nodes).rows.take(np.arange(4)))
+    np.testing.assert_allclose(found, (expected @ X)[nodes], atol=1e-9)
+    made = torch.einsum(
+        "k,knd->nd", discounted.coefficients(), discounted.basis(graph, lazy, nodes)
+    )
+    np.testing.assert_allclose(made, (expected @ X)[nodes], atol=1e-9)
+
+
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "much"])
+def test_a_discount_is_a_number_that_is_not_negative(value):
+    with pytest.raises(ValueError, match="hub_discount must be a number of at least 0"):
+        PageRank(0.1, hub_discount=value)
+
+
 def test_few_rows_take_indicators_and_many_take_columns(monkeypatch):
     """Whole graphs are filtered once, for every model with the same preprocessing."""
     taken = []

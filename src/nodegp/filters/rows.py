@@ -201,10 +201,8 @@ def _columns(
     for some in blocks(values.shape[1], graph.n_nodes, dtype):
         part = values[:, some]
         part = part.toarray(order="C") if sp.issparse(part) else part
-        yield (
-            some,
-            np.ascontiguousarray(part if rows.centre is None else part - rows.centre[some], dtype),
-        )
+        part = part if rows.centre is None else part - rows.centre[some]
+        yield some, np.ascontiguousarray(part, dtype)
 
 
 class _Cache:

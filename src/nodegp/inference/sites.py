@@ -256,7 +256,8 @@ def start_sites(
     else:
         y = torch.arange(n_latents, device=prior_var.device)
         q = Marginals(1.6 * variance.sqrt() * (own - own.mean()), variance * (0.9 - 0.15 * own))
-        usual = sites_from(likelihood.expectation(y, *q, own[0] * 0 + 1), q, 0.0 * own[0])
+        sure = torch.ones_like(own[0])
+        usual = sites_from(likelihood.expectation(y, *q, sure), q, torch.zeros_like(sure))
     return Sites(*(part[:, labels.y] for part in usual))
 
 
