@@ -24,6 +24,7 @@ FILTERS: dict[str, Filter] = {
     "pagerank": PageRank(),
     "function": Diffusion(0.7, on="function"),
     "averaged": Diffusion(1.3, averaged=True),
+    "discounted": PageRank(0.2, hub_discount=0.5),
 }
 QUICK = {"width": 2, "n_inducing": 8, "max_iter": 12, "n_predictive": 4}
 
