@@ -17,7 +17,6 @@ from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels, check_number
 from nodegp.baselines.network import (
-    check_features,
     check_settings,
     dropped,
     glorot,
@@ -118,7 +117,6 @@ class APPNP(Baseline):
             weights = self._train(weights, propagation, features, labels, validation, rng)
             proba = _probabilities(weights, propagation, features)
         self.weights_ = tuple(weight.numpy() for weight in weights)
-        self.n_features_in_ = graph.n_features
         return proba
 
     def _train(
@@ -162,7 +160,6 @@ class APPNP(Baseline):
         return Propagation(SparseMatrix(normalised_adjacency(graph)), self.teleport, self.steps)
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        check_features(self, graph)
         rows = row_normalised(graph.features)
         with threads(rows), torch.no_grad():
             weights = Weights(*(torch.from_numpy(weight) for weight in self.weights_))

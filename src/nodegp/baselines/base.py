@@ -118,6 +118,7 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
                 "its learning rate, or scale the features or weights"
             )
         self.labelled_, self.graph_ = labelled, graph
+        self.n_features_in_ = graph.n_features
         return self
 
     def _labels(self, y: Any, what: str, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
@@ -175,6 +176,7 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
         if graph is not None and graph is not self.graph_:
             graph = self._checked(graph)
             if self.inductive:
+                self._check_features(graph)
                 proba = self._proba_elsewhere(graph)
             elif not _same(graph, self.graph_):
                 raise ValueError(
@@ -182,6 +184,13 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
                     "is another one; fit it on this graph"
                 )
         return proba[(self.graph_ if graph is None else graph).numbers(nodes)]
+
+    def _check_features(self, graph: Graph) -> None:
+        if graph.n_features != self.n_features_in_:
+            raise ValueError(
+                f"{type(self).__name__} was fitted on {self.n_features_in_} features and this "
+                f"graph has {graph.n_features}"
+            )
 
     def predict(self, graph: Any = None, nodes: Any = None) -> np.ndarray:
         """The most probable class of each node."""

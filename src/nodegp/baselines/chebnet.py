@@ -19,7 +19,6 @@ from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels, check_number
 from nodegp.baselines.network import (
-    check_features,
     check_settings,
     dropped,
     glorot,
@@ -131,7 +130,6 @@ class ChebNet(Baseline):
             )
             proba = _probabilities(weights, laplacian, features)
         self.weights_ = tuple(weight.detach().numpy() for weight in weights)
-        self.n_features_in_ = graph.n_features
         return proba
 
     def _start(self, n_in: int, n_out: int, rng: torch.Generator) -> Tensor:
@@ -139,7 +137,6 @@ class ChebNet(Baseline):
         return torch.stack(terms).requires_grad_()
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        check_features(self, graph)
         rows = row_normalised(graph.features)
         laplacian, features = SparseMatrix(scaled_laplacian(graph)), SparseMatrix(rows)
         with threads(rows):

@@ -15,7 +15,6 @@ from torch import Tensor
 from nodegp.baselines.base import Baseline, Labels, check_number
 from nodegp.baselines.network import (
     Training,
-    check_features,
     check_training,
     glorot,
     threads,
@@ -119,7 +118,6 @@ class DCNN(Baseline):
         self.n_iter_, self.validation_loss_ = training
         W, V, b = (weight.detach().numpy() for weight in weights)
         self.weights_ = W.reshape(self.hops + 1, graph.n_features), V, b
-        self.n_features_in_ = graph.n_features
         return proba
 
     def _train(
@@ -153,7 +151,6 @@ class DCNN(Baseline):
         return train(step, validation_loss, self.epochs, self.patience)
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        check_features(self, graph)
         diffusion = Diffusion(graph, self.hops)
         with threads(diffusion.features):
             W, V, b = (torch.from_numpy(weight) for weight in self.weights_)

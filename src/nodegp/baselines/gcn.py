@@ -17,7 +17,6 @@ from torch import Tensor
 from nodegp.baselines.base import Baseline, Labels
 from nodegp.baselines.network import (
     Training,
-    check_features,
     check_settings,
     dropped,
     glorot,
@@ -99,7 +98,6 @@ class GCN(Baseline):
             proba = _probabilities(weights, Field.of_all(adjacency, features))
         self.weights_ = tuple(weight.numpy() for weight in weights)
         self.n_iter_, self.validation_loss_ = training
-        self.n_features_in_ = graph.n_features
         return proba
 
     def _train(
@@ -130,7 +128,6 @@ class GCN(Baseline):
         )
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        check_features(self, graph)
         adjacency, features = normalised_adjacency(graph), row_normalised(graph.features)
         with threads(features), torch.no_grad():
             weights = Weights(*(torch.from_numpy(weight) for weight in self.weights_))

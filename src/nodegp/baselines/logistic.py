@@ -57,15 +57,9 @@ class FeatureLogistic(Baseline):
         rows = self._rows(graph)
         self.classifier_ = Classifier(len(self.classes_), self.C)
         self.classifier_.fit(rows[labels.nodes], labels.targets)
-        self.n_features_in_ = graph.n_features
         return self.classifier_.proba(rows)
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        if graph.n_features != self.n_features_in_:
-            raise ValueError(
-                f"FeatureLogistic was fitted on {self.n_features_in_} features and this graph has "
-                f"{graph.n_features}"
-            )
         return self.classifier_.proba(self._rows(graph))
 
     def _rows(self, graph: Graph) -> Any:

@@ -16,7 +16,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import normalize
 
 from nodegp.baselines.base import Baseline, Labels, check_number
-from nodegp.baselines.network import check_features
 from nodegp.graph import Graph
 
 KERNELS = ("linear", "rbf")
@@ -101,7 +100,6 @@ class ManifoldRegularisation(Baseline):
             self._rows = rows
             found = self._expansion(self._kernel(rows), laplacian, labels.nodes, targets)
         self.coefficients_ = found
-        self.n_features_in_ = graph.n_features
         return self._probabilities(rows)
 
     def _weights(
@@ -144,7 +142,6 @@ class ManifoldRegularisation(Baseline):
         return proba
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        check_features(self, graph)
         return self._probabilities(normalize(graph.features))
 
     def _check_parameters(self) -> None:

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels, check_number
 from nodegp.baselines.network import (
-    check_features,
     check_settings,
     dropped,
     glorot,
@@ -143,7 +142,6 @@ class MoNet(Baseline):
             )
             proba = _probabilities(layers, adjacency, features, graph)
         self.layers_ = tuple(Layer(*(part.detach().numpy() for part in layer)) for layer in layers)
-        self.n_features_in_ = graph.n_features
         return proba
 
     def _start(self, n_in: int, n_out: int, rng: torch.Generator) -> Layer:
@@ -159,7 +157,6 @@ class MoNet(Baseline):
         return Layer(*(part.requires_grad_() for part in parts))
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        check_features(self, graph)
         adjacency, features = with_loops(graph), row_normalised(graph.features)
         with threads(features):
             first, second = (Layer(*map(torch.from_numpy, layer)) for layer in self.layers_)

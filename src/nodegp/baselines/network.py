@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nodegp.baselines.base import Labels, check_number
-from nodegp.graph import Graph
 from nodegp.linalg import threads_for
 
 
@@ -130,12 +129,3 @@ def check_training(network: Any) -> None:
     check_number("epochs", network.epochs, 1, whole=True)
     if network.patience is not None:
         check_number("patience", network.patience, 1, whole=True)
-
-
-def check_features(network: Any, graph: Graph) -> None:
-    """Refuse a graph whose nodes have another number of features than those of the fit."""
-    if graph.n_features != network.n_features_in_:
-        raise ValueError(
-            f"{type(network).__name__} was fitted on {network.n_features_in_} features and this "
-            f"graph has {graph.n_features}"
-        )

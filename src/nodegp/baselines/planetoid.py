@@ -26,7 +26,7 @@ from nodegp.baselines.contexts import (
     label_contexts,
     walk_contexts,
 )
-from nodegp.baselines.gcn import glorot
+from nodegp.baselines.network import glorot
 from nodegp.baselines.walks import walk
 from nodegp.graph import Graph
 from nodegp.linalg import sparse_matmul, threads_for
@@ -203,15 +203,9 @@ batch, walk_rate, learning_rate, context_learning_rate, unlabelled, random_state
             embeddings = FeatureEmbeddings(features, weight, torch.zeros(self.size))
             self._network = _trained(self, graph, features, embeddings, labels, rng, torch_rng)
             self._embeddings = embeddings.on(features[:0])
-        self.n_features_in_ = graph.n_features
         return self._proba_elsewhere(graph)
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        if graph.n_features != self.n_features_in_:
-            raise ValueError(
-                f"PlanetoidI was fitted on {self.n_features_in_} features and this graph has "
-                f"{graph.n_features}"
-            )
         features = _scaled(graph, self._unit)
         with threads_for(0):
             embeddings = self._embeddings.on(features).rows(np.arange(graph.n_nodes))

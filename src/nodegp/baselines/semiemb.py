@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels, check_number
-from nodegp.baselines.network import check_features, glorot, threads
+from nodegp.baselines.network import glorot, threads
 from nodegp.baselines.sparse import SparseMatrix, row_normalised
 from nodegp.graph import Graph
 from nodegp.seeds import generator, torch_generator
@@ -97,7 +97,6 @@ class SemiEmb(Baseline):
             rows = SparseMatrix(features)
             self._train(network, rows, Links.of(graph), labels.nodes, targets, rng)
             self.weights_ = tuple(weight.detach().numpy() for weight in network)
-            self.n_features_in_ = graph.n_features
             return self._probabilities(rows)
 
     def _train(
@@ -140,7 +139,6 @@ class SemiEmb(Baseline):
         return proba
 
     def _proba_elsewhere(self, graph: Graph) -> np.ndarray:
-        check_features(self, graph)
         features = row_normalised(graph.features)
         with threads(features):
             return self._probabilities(SparseMatrix(features))
