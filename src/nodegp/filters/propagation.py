@@ -23,6 +23,7 @@ _COLUMNS = 64
 _BLOCK = 5 << 20
 _ENTRIES = 1 << 27  # entries of rows of F: with their indices 1.5 GiB
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
+_SPARSE = 2  # hops at which rows of a filter are still sparse enough to be worth it
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
 _operators: WeakKeyDictionary[Graph, dict[Any, sp.csr_array]] = WeakKeyDictionary()
@@ -80,7 +81,9 @@ class Terms:
         def add(to: np.ndarray, c: float) -> None:
             to += columns * columns.dtype.type(c)
 
-        total = self._clenshaw(graph, coefficients, np.zeros_like(columns), add)
+        *others, last = coefficients[self.averaged :]
+        twice = _twice_shifted(graph, self.self_loops, dtype=columns.dtype)
+        total = _clenshaw(twice, others, columns * columns.dtype.type(last), None, add)
         if self.averaged:
             passed = (1.0 / (1.0 + graph.degrees)).astype(columns.dtype)[:, None]
             total *= passed
@@ -100,11 +103,10 @@ class Terms:
         def add(to: np.ndarray, c: float | np.ndarray) -> None:
             to[nodes, each] += c
 
-        zero = np.zeros((graph.n_nodes, len(nodes)), dtype)
-        near = np.zeros_like(zero)
-        rows = _twice_shifted(graph, self.self_loops, dtype=dtype)[nodes]
-        near[rows.indices, np.repeat(each, np.diff(rows.indptr))] = rows.data
-        total = self._clenshaw(graph, coefficients, zero, add, near)
+        # Neighbourhoods are small at first: sparse products are faster there than dense ones.
+        current, previous, others = self._sparse_levels(graph, coefficients, nodes, _SPARSE, dtype)
+        twice = _twice_shifted(graph, self.self_loops, transposed=True, dtype=dtype)
+        total = _clenshaw(twice, others, dense(current.T), dense(previous.T), add)
         if self.averaged:
             passed = 1.0 / (1.0 + graph.degrees[nodes])
             total *= passed.astype(dtype)
@@ -115,23 +117,36 @@ class Terms:
         self, graph: Graph, coefficients: Sequence[float], nodes: np.ndarray
     ) -> sp.csr_array:
         """Rows ``nodes`` of sum_j c_j B_j, sparse all the way: for an order of one or two."""
-        own = sp.csr_array(
-            (np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), (len(nodes), graph.n_nodes)
-        )
-        twice = _twice_shifted(graph, self.self_loops)
-        made = [own, 0.5 * twice[nodes]][: self.order + 1]
-        while len(made) <= self.order:
-            made.append(made[-1] @ twice - made[-2])
+        total, _, _ = self._sparse_levels(graph, coefficients, nodes, self.order, np.float64)
         if self.averaged:
             passed = 1.0 / (1.0 + graph.degrees[nodes])
-            made = [sp.diags_array(passed) @ term for term in made]
-            made.insert(0, sp.diags_array(1.0 - passed) @ own)
-        total = coefficients[0] * made[0]
-        for c, term in zip(coefficients[1:], made[1:], strict=True):
-            total = total + c * term
+            own = coefficients[0] * (1.0 - passed)
+            total = sp.diags_array(passed) @ total + _indicators(graph, nodes, own)
         if self.hub_discount > 0:
             total = total @ sp.diags_array(self.discounts(graph))
         return sp.csr_array(total)
+
+    def _sparse_levels(
+        self,
+        graph: Graph,
+        coefficients: Sequence[float],
+        nodes: np.ndarray,
+        n_levels: int,
+        dtype: type[np.floating],
+    ) -> tuple[sp.csr_array, sp.csr_array, list[np.floating]]:
+        """The first levels of :func:`_clenshaw` for rows of the sum: where it is then, where it
+        was before that, and the coefficients that are left."""
+        *others, last = (dtype(c) for c in coefficients[self.averaged :])
+        twice = _twice_shifted(graph, self.self_loops, dtype=dtype)
+        own = _indicators(graph, nodes, np.ones(len(nodes), dtype))
+        current, previous = last * own, 0.0 * own
+        for _ in range(min(n_levels, self.order)):
+            c = others.pop()
+            following = current @ twice
+            if not others:
+                following *= 0.5
+            current, previous = following - previous + c * own, current
+        return current, previous, others
 
     def discounts(self, graph: Graph) -> np.ndarray:
         """(1 + degree)^-p: what each node's features are multiplied with before they spread."""
@@ -158,35 +173,42 @@ class Terms:
             yield following
             previous, current = current, following
 
-    def _clenshaw(
-        self,
-        graph: Graph,
-        coefficients: Sequence[float],
-        zero: np.ndarray,
-        add: Callable[[np.ndarray, float], None],
-        near: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """sum_k c_k T_k(L - I) @ columns by Clenshaw's recursion, from the last term to the first:
-        in half the passes over memory that summing the terms takes. ``add(array, c)`` adds c times
-        the columns to an array; ``zero`` is one to begin with. For rows of the sum, ``near`` is
-        the first product of the recursion, which takes no more than to look up neighbours."""
-        twice = _twice_shifted(graph, self.self_loops, near is not None, zero.dtype)
-        *others, last = coefficients[self.averaged :]
-        current, previous = zero, None
-        add(current, last)
-        for k in reversed(range(len(others))):
-            if near is not None and previous is None:
-                following = near
-                following *= zero.dtype.type(last)
-            else:
-                following = twice @ current
-            if k == 0:
-                following *= zero.dtype.type(0.5)
-            if previous is not None:
-                following -= previous
-            add(following, others[k])
-            previous, current = current, following
-        return current
+
+def _clenshaw(
+    twice: sp.csr_array,
+    others: Sequence[Any],
+    current: np.ndarray,
+    previous: np.ndarray | None,
+    add: Callable[[np.ndarray, float], None],
+) -> np.ndarray:
+    """sum_k c_k T_k(L - I) @ columns by Clenshaw's recursion, from the last term to the first:
+    in half the passes over memory that summing the terms takes. ``others`` are the coefficients
+    of terms before the one that the recursion has come to; ``add(array, c)`` adds c times the
+    columns to an array."""
+    for k in reversed(range(len(others))):
+        following = twice @ current
+        if k == 0:
+            following *= following.dtype.type(0.5)
+        if previous is not None:
+            following -= previous
+        add(following, others[k])
+        previous, current = current, following
+    return current
+
+
+def _indicators(graph: Graph, nodes: np.ndarray, values: np.ndarray) -> sp.csr_array:
+    """Rows with one entry each, at these nodes."""
+    parts = (values, nodes, np.arange(len(nodes) + 1))
+    return sp.csr_array(parts, shape=(len(nodes), graph.n_nodes))
+
+
+def dense(matrix: sp.csc_array, dtype: Any = None) -> np.ndarray:
+    """The matrix as an array, row by row: several times as fast as scipy does it, which sorts the
+    entries first."""
+    result = np.zeros(matrix.shape, dtype or matrix.dtype)
+    column = np.repeat(np.arange(matrix.shape[1]), np.diff(matrix.indptr))
+    result[matrix.indices, column] = matrix.data
+    return result
 
 
 def filter_rows(

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import torch
 
 from nodegp.features import LazyRows, Preprocessor, Rows
-from nodegp.filters.propagation import Terms, blocks, filter_rows
+from nodegp.filters.propagation import Terms, blocks, dense, filter_rows
 from nodegp.graph import Graph
 
 LARGEST = 1 << 28  # entries of the largest array that filtering makes: 2 GiB
@@ -199,10 +199,13 @@ def _columns(
     rows = features.take(np.arange(graph.n_nodes))
     values = rows.values.tocsc() if rows.is_sparse else rows.values.numpy()
     for some in blocks(values.shape[1], graph.n_nodes, dtype):
-        part = values[:, some]
-        part = part.toarray(order="C") if sp.issparse(part) else part
-        part = part if rows.centre is None else part - rows.centre[some]
-        yield some, np.ascontiguousarray(part, dtype)
+        if sp.issparse(values):
+            part = dense(values[:, some], dtype)
+            if rows.centre is not None:
+                part -= rows.centre[some].astype(dtype)
+        else:
+            part = np.ascontiguousarray(values[:, some], dtype)
+        yield some, part
 
 
 class _Cache:
