@@ -324,7 +324,12 @@ _Builder = Callable[[], _BagTile]
 
 def _bag_tiles(bags: Bags) -> Iterator[_Builder]:
     """Every pair of rows within each bag, in tiles of bounded size."""
-    weights = bags.row_weights()
+    if bags.weights is None:
+        step = max(TILE // max(bags.rows.width, 1), 1)
+        for start in range(0, len(bags), step):
+            yield partial(_single_tile, bags, np.arange(start, min(start + step, len(bags))))
+        return
+    weights = bags.weights
     sizes = np.diff(weights.indptr).astype(np.int64)
     side = int(np.sqrt(TILE))
     small = np.flatnonzero((sizes > 0) & (sizes <= side))
@@ -344,6 +349,12 @@ def _bag_tiles(bags: Bags) -> Iterator[_Builder]:
                 yield partial(_stacked_tile, bags, weights, some, int(size))
     for bag in np.flatnonzero(sizes > side):
         yield from _large_bag_tiles(bags, weights, int(bag), side)
+
+
+def _single_tile(bags: Bags, members: np.ndarray) -> _BagTile:
+    """Bags of one row each: its product with itself is its squared norm."""
+    norms = bags.rows.take(members).squared_norms()
+    return _BagTile(torch.from_numpy(members), Tile(norms, norms, norms), torch.ones_like(norms))
 
 
 def _ragged_tile(bags: Bags, weights: sp.csr_array, members: np.ndarray) -> _BagTile:
