@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import torch
 
 from conftest import concrete, dense, random_graph
+from nodegp import features
 from nodegp.component import from_dict
 from nodegp.features import Preprocessor
 from nodegp.filters import (
@@ -224,7 +225,7 @@ def test_wrong_settings(make, message):
 def test_filtered_rows(kind, averaged, few, single, monkeypatch):
     """F (X - centre), by either route, for all nodes and for some."""
     if single:
-        monkeypatch.setattr(rows, "_SMALL", 0)
+        monkeypatch.setattr(features, "_SMALL", 0)
     monkeypatch.setattr(rows, "_indicators_are_cheaper", lambda *_: few)
     monkeypatch.setattr(propagation, "_COLUMNS", 8)  # several blocks
     graph, lazy, X = prepared(kind)
@@ -261,8 +262,11 @@ def test_basis_and_coefficients_make_the_rows(kind, averaged, few, order, settle
 @pytest.mark.parametrize("averaged", [False, True])
 @pytest.mark.parametrize("order", [0, 1, 2, 7])
 @pytest.mark.parametrize("settled", [None, 20])
-def test_sums_of_terms_are_the_terms_summed(averaged, order, settled):
-    """Clenshaw's recursion against the terms one by one, in rows and in columns."""
+@pytest.mark.parametrize("sparse", [0.0, 0.2, 1.0])
+def test_sums_of_terms_are_the_terms_summed(averaged, order, settled, sparse, monkeypatch):
+    """Clenshaw's recursion against the terms one by one, in rows and in columns; in rows with
+    none, some and all of its levels sparse."""
+    monkeypatch.setattr(propagation, "_SPARSE", sparse)
     graph = random_graph(30, 0.15, 5)
     graph.n_settled = settled
     terms = propagation.Terms(order, True, averaged)
@@ -274,6 +278,8 @@ def test_sums_of_terms_are_the_terms_summed(averaged, order, settled):
     np.testing.assert_allclose(found, made, atol=1e-12)
     by_rows = sum(c * t for c, t in zip(coefficients, terms.of_rows(graph, nodes), strict=True))
     np.testing.assert_allclose(terms.sum_of_rows(graph, coefficients, nodes), by_rows, atol=1e-12)
+    all_sparse = terms.sparse_rows(graph, coefficients, nodes).toarray()
+    np.testing.assert_allclose(all_sparse.T, by_rows, atol=1e-12)
     single = terms.sum_of_rows(graph, coefficients, nodes, np.float32)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, by_rows, atol=1e-4)

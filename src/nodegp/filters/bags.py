@@ -34,7 +34,7 @@ class Bags:
         """Some of the bags, with only the rows they touch, in memory."""
         if self.weights is None:
             return Bags(None, self.rows.take(index))
-        weights, touched = _cut(self.weights[index])
+        weights, touched = cut(self.weights[index])
         return Bags(weights, self.rows.take(touched))
 
     def in_memory(self) -> Bags:
@@ -65,7 +65,7 @@ class SeveralBags:
         return SeveralBags(tuple(part.in_memory() for part in self.parts))
 
 
-def _cut(rows: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
+def cut(rows: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
     """The same rows over only the columns in use, and which columns those are."""
     used = np.zeros(rows.shape[1], dtype=bool)
     used[rows.indices] = True

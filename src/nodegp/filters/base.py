@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from nodegp.component import Component
 from nodegp.features import LazyRows, RowSource
-from nodegp.filters.bags import Bags, _cut
+from nodegp.filters.bags import Bags, cut
 from nodegp.graph import Graph
 
 
@@ -34,7 +34,7 @@ class Filter(Component):
         rows = self.weights(graph, nodes)
         if rows is None:
             return Bags(None, features.select(nodes))
-        weights, touched = _cut(rows)
+        weights, touched = cut(rows)
         return Bags(weights, features.select(touched))
 
     def inputs(self, graph: Graph, features: LazyRows) -> RowSource:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from nodegp.features import LazyRows, Rows, inner_products
-from nodegp.filters.bags import Bags, _cut
+from nodegp.filters.bags import Bags, cut
 from nodegp.filters.base import Filter
 from nodegp.filters.neighbourhood import Identity
 from nodegp.filters.rows import LARGEST
@@ -135,7 +135,7 @@ def choose_landmarks(
     nodes = nodes[_spread_out(rows(nodes), min(rank, len(nodes)))]
     weights = filter.weights(graph, nodes)
     assert weights is not None
-    weights, touched = _cut(_largest(weights, _REACH))
+    weights, touched = cut(_largest(weights, _REACH))
     return Bags(weights, features.take(touched))
 
 

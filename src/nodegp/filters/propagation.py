@@ -23,7 +23,7 @@ _COLUMNS = 64
 _BLOCK = 5 << 20
 _ENTRIES = 1 << 27  # entries of rows of F: with their indices 1.5 GiB
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
-_SPARSE = 2  # hops at which rows of a filter are still sparse enough to be worth it
+_SPARSE = 0.01  # share of entries up to which the next product is faster in sparse form
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
 _operators: WeakKeyDictionary[Graph, dict[Any, sp.csr_array]] = WeakKeyDictionary()
@@ -103,7 +103,6 @@ class Terms:
         def add(to: np.ndarray, c: float | np.ndarray) -> None:
             to[nodes, each] += c
 
-        # Neighbourhoods are small at first: sparse products are faster there than dense ones.
         current, previous, others = self._sparse_levels(graph, coefficients, nodes, _SPARSE, dtype)
         twice = _twice_shifted(graph, self.self_loops, transposed=True, dtype=dtype)
         total = _clenshaw(twice, others, dense(current.T), dense(previous.T), add)
@@ -111,13 +110,15 @@ class Terms:
             passed = 1.0 / (1.0 + graph.degrees[nodes])
             total *= passed.astype(dtype)
             add(total, coefficients[0] * (1.0 - passed))
-        return self._discounted(graph, total)
+        if self.hub_discount > 0:
+            total *= self.discounts(graph).astype(dtype)[:, None]
+        return total
 
     def sparse_rows(
         self, graph: Graph, coefficients: Sequence[float], nodes: np.ndarray
     ) -> sp.csr_array:
         """Rows ``nodes`` of sum_j c_j B_j, sparse all the way: for an order of one or two."""
-        total, _, _ = self._sparse_levels(graph, coefficients, nodes, self.order, np.float64)
+        total, _, _ = self._sparse_levels(graph, coefficients, nodes, 1.0, np.float64)
         if self.averaged:
             passed = 1.0 / (1.0 + graph.degrees[nodes])
             own = coefficients[0] * (1.0 - passed)
@@ -131,16 +132,17 @@ class Terms:
         graph: Graph,
         coefficients: Sequence[float],
         nodes: np.ndarray,
-        n_levels: int,
+        share: float,
         dtype: type[np.floating],
     ) -> tuple[sp.csr_array, sp.csr_array, list[np.floating]]:
-        """The first levels of :func:`_clenshaw` for rows of the sum: where it is then, where it
-        was before that, and the coefficients that are left."""
+        """The first levels of :func:`_clenshaw` for rows of the sum, for as long as no more than a
+        share of the entries is there: neighbourhoods are small at first. Where it is then, where
+        it was before that, and the coefficients that are left."""
         *others, last = (dtype(c) for c in coefficients[self.averaged :])
         twice = _twice_shifted(graph, self.self_loops, dtype=dtype)
         own = _indicators(graph, nodes, np.ones(len(nodes), dtype))
         current, previous = last * own, 0.0 * own
-        for _ in range(min(n_levels, self.order)):
+        while others and current.nnz <= share * len(nodes) * graph.n_nodes:
             c = others.pop()
             following = current @ twice
             if not others:

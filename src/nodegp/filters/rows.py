@@ -19,12 +19,12 @@ import scipy.sparse as sp
 import torch
 
 from nodegp.features import LazyRows, Preprocessor, Rows
+from nodegp.filters.bags import cut
 from nodegp.filters.propagation import Terms, blocks, dense, filter_rows
 from nodegp.graph import Graph
 
 LARGEST = 1 << 28  # entries of the largest array that filtering makes: 2 GiB
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
-_SMALL = 1 << 20  # entries of filtered features up to which double precision costs nothing
 _KEPT = 1 << 26  # entries of filtered features that a graph keeps beside the latest: 512 MiB
 
 
@@ -32,8 +32,7 @@ _KEPT = 1 << 26  # entries of filtered features that a graph keeps beside the la
 class FilteredRows:
     """Rows of F X at some nodes, with F = sum_j c_j B_j and X the preprocessed features.
 
-    They are dense, and if there are many they are made and kept in single precision: features are
-    hardly ever known to more, and it halves time and memory. Only a graph without features has
+    They are dense, made and kept in the features' precision. Only a graph without features has
     X = I, and rows of F for rows: those are sparse and never kept, since all of them would be
     N x N. Each pass over them costs ``order`` sparse products for every few dozen nodes.
     """
@@ -146,9 +145,8 @@ def _gather(
     nodes: np.ndarray,
 ) -> np.ndarray:
     """(F[nodes]) X, with sparse rows of F and only the features that they touch."""
-    weights = terms.sparse_rows(graph, coefficients, nodes)
-    touched = np.unique(weights.indices).astype(np.int64)
-    rows, weights = features.take(touched), weights[:, touched]
+    weights, touched = cut(terms.sparse_rows(graph, coefficients, nodes))
+    rows = features.take(touched)
     result = weights @ (rows.values if rows.is_sparse else rows.values.numpy())
     result = result.toarray() if sp.issparse(result) else result
     if rows.centre is not None:
@@ -164,7 +162,7 @@ def _from_indicators(
     nodes: np.ndarray,
 ) -> np.ndarray:
     """(F[nodes]) X, with rows of F from one indicator column each."""
-    dtype = _precision(features)
+    dtype = features.precision
     result = np.empty((len(nodes), features.raw.shape[1]), dtype)
     mix = features.mixer(dtype)
     for some in blocks(len(nodes), graph.n_nodes, dtype):
@@ -180,16 +178,12 @@ def _from_columns(
     nodes: np.ndarray | None,
 ) -> np.ndarray:
     """(F X)[nodes], all of them for None, from the columns of X."""
-    n_rows, dtype = graph.n_nodes if nodes is None else len(nodes), _precision(features)
+    n_rows, dtype = graph.n_nodes if nodes is None else len(nodes), features.precision
     result = np.empty((n_rows, features.raw.shape[1]), dtype)
     for some, columns in _columns(graph, features, dtype):
         found = terms.sum_of_columns(graph, coefficients, columns)
         result[:, some] = found if nodes is None else found[nodes]
     return result
-
-
-def _precision(features: LazyRows) -> type[np.floating]:
-    return np.float64 if np.prod(features.raw.shape) <= _SMALL else np.float32
 
 
 def _columns(
