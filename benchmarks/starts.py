@@ -12,6 +12,7 @@ Run: python benchmarks/starts.py; python benchmarks/starts.py --public pubmed
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import NamedTuple
 from unittest import mock
 
@@ -34,17 +35,15 @@ class Run(NamedTuple):
 
 def run(data: Dataset, split: dict[str, np.ndarray], factor: float | torch.Tensor) -> Run:
     """Fit to training and validation labels, from sites times a factor (or one for each label)."""
-    nodes = np.concatenate([split["train"], split["val"]])
-    shown = np.full(data.graph.n_nodes, -1)
-    shown[nodes] = data.y[nodes]
+    y, test = replace(data, splits=split).labels("train", "val"), split["test"]
 
     def start(*arguments):
         return sites.Sites(*(factor * part for part in sites.start_sites(*arguments)))
 
     counted = mock.patch.object(sites, "evaluate", wraps=sites.evaluate)
     with mock.patch.object(dual, "start_sites", start), counted as evaluate:
-        model = ggp({}, data.name, len(nodes), 0, None).fit(data.graph, shown)
-    right = model.predict(data.graph, split["test"]) == data.y[split["test"]]
+        model = ggp({}, data.name, int((y >= 0).sum()), seed=0, checkpoint=None).fit(data.graph, y)
+    right = model.predict(data.graph, test) == data.y[test]
     return Run(model.elbo_, evaluate.call_count, float(right.mean()))
 
 

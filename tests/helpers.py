@@ -43,6 +43,20 @@ def random_graph(n_nodes: int = 24, n_features: int = 3, seed: int = 0, p: float
     return Graph((upper + upper.T).astype(float), rng.normal(size=(n_nodes, n_features)))
 
 
+def weighted_graph(n_nodes: int = 24, n_features: int = 3, seed: int = 0) -> Graph:
+    """A graph with unequal weights; some of its nodes are isolated."""
+    graph = random_graph(n_nodes, n_features, seed)
+    upper = np.triu(graph.adjacency.toarray())
+    weights = np.random.default_rng(seed).uniform(0.2, 3.0, upper.shape)
+    return Graph(upper * weights, graph.features)
+
+
+def laplacian(graph: Graph) -> np.ndarray:
+    """D - W."""
+    W = graph.adjacency.toarray()
+    return np.diag(W.sum(axis=1)) - W
+
+
 def neighbourhood_mean(graph: Graph) -> np.ndarray:
     """Eq. 10 written out: P = (I + D)^-1 (I + A)."""
     with_self = graph.adjacency.toarray() + np.eye(graph.n_nodes)

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF as SklearnRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
@@ -18,9 +17,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from helpers import (
     FIXED_LIKELIHOODS,
     FIXED_RBF,
-    hide,
     neighbourhood_mean,
-    node_bags,
     quiet,
     random_graph,
     rbf,
@@ -29,16 +26,14 @@ from helpers import (
     toy_problem,
 )
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp import posterior as posterior_module
 from nodegp.covariance import covariance
-from nodegp.estimators import base as estimators_base
 from nodegp.inducing import Labelled, Points
-from nodegp.inference import Adam, Dual, sites
+from nodegp.inference import Adam, Dual
 from nodegp.inference.dual import _Search
 from nodegp.inference.sites import Labels, evaluate, gradients, solve, start_sites
 from nodegp.kernels import RBF, Polynomial
 from nodegp.likelihoods import Gaussian, RobustMax
-from nodegp.posterior import Marginals, Sites, leave_one_out
+from nodegp.posterior import Sites
 
 NOISE = 0.2
 STILL_POINTS = Points(8, optimise=False)
@@ -385,193 +380,3 @@ def test_a_hyperparameter_search_ends_where_the_bound_is_flat():
             moved = theta + 0.05 * sign * direction
             if np.abs(moved).max() < np.log(1e6):
                 assert converged_elbo(problem, moved) < fit.elbo + 1e-4
-
-
-# --- running: blocks, minibatches, precision, convergence -------------------------------------
-
-
-@each_likelihood
-def test_blocks_of_labels_are_the_whole(name, monkeypatch):
-    whole = TIGHT.fit(toy_problem(FIXED_LIKELIHOODS[name], STILL_POINTS), quiet)
-    monkeypatch.setattr(sites, "_BLOCK", 5 * 8 * 3)
-    blocks = TIGHT.fit(toy_problem(FIXED_LIKELIHOODS[name], STILL_POINTS), quiet)
-    assert blocks.elbo == pytest.approx(whole.elbo, rel=1e-9)
-    torch.testing.assert_close(blocks.labels.mean, whole.labels.mean, rtol=1e-5, atol=1e-6)
-
-
-def test_blocks_of_predictions_are_the_whole(monkeypatch):
-    graph = random_graph()
-    model = GraphGPClassifier(FIXED_RBF).fit(graph, hide(smooth_classes(graph), np.arange(9)))
-    whole, latent = model.predict_proba(), model.predict_latent()
-    monkeypatch.setattr(estimators_base, "_CROSS_BUDGET", 40)
-    monkeypatch.setattr(posterior_module, "_BLOCK", 60)
-    assert len(list(model._marginal_blocks(graph, np.arange(24)))) > 3
-    np.testing.assert_allclose(model.predict_proba(), whole, atol=1e-12)
-    for a, b in zip(model.predict_latent(), latent, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-12)
-
-
-@each_inducing
-def test_minibatches_improve_the_bound(inducing):
-    engine = Adam(learning_rate=0.01, max_iter=300, batch_size=4, check_every=50)
-    problem = toy_problem(FIXED_LIKELIHOODS["softmax"], INDUCING[inducing])
-    fit = engine.fit(problem, quiet)
-    best = TIGHT.fit(toy_problem(FIXED_LIKELIHOODS["softmax"], INDUCING[inducing]), quiet).elbo
-    assert fit.elbo_trace[0] + 0.5 * (best - fit.elbo_trace[0]) < fit.elbo <= best + 1e-6
-
-
-def test_adam_moves_points_and_hyperparameters():
-    engine = Adam(learning_rate=0.02, max_iter=200, check_every=50)
-    problem = toy_problem(FIXED_LIKELIHOODS["softmax"], Points(5), kernel=RBF())
-    fit = engine.fit(problem, quiet)
-    assert not torch.allclose(fit.posterior.inducing.rows.values, problem.projector.points)
-    assert fit.posterior.kernel.lengthscale != 1.0
-    assert fit.elbo == max(fit.elbo_trace)
-
-
-@pytest.mark.parametrize(
-    ("engine", "advice"),
-    [
-        (Dual(max_iter=1), "max_iter"),
-        (Dual(max_steps=1), "max_steps"),
-        (Adam(max_iter=5), "max_iter"),
-    ],
-    ids=["dual", "dual sites", "adam"],
-)
-def test_too_few_iterations_warn_with_advice(engine, advice):
-    graph = random_graph()
-    model = GraphGPClassifier(RBF(), likelihood="softmax", engine=engine)
-    with pytest.warns(ConvergenceWarning, match=f"raise {advice}"):
-        model.fit(graph, hide(smooth_classes(graph), np.arange(9)))
-    assert not model.converged_
-    assert model.n_iter_ >= 1
-    assert np.isfinite(model.predict_proba()).all()
-
-
-def test_fixed_hyperparameters_converge_without_a_warning(recwarn):
-    graph = random_graph()
-    model = GraphGPClassifier(FIXED_RBF).fit(graph, hide(smooth_classes(graph), np.arange(9)))
-    assert model.converged_
-    assert model.n_iter_ >= 1
-    assert not [w for w in recwarn if issubclass(w.category, ConvergenceWarning)]
-
-
-@each_likelihood
-@pytest.mark.parametrize("engine", [Dual(), replace(FAST_ADAM, tol=1e-5)], ids=["dual", "adam"])
-def test_float32_is_close_to_float64(name, engine):
-    double, single = (
-        engine.fit(toy_problem(FIXED_LIKELIHOODS[name], dtype=dtype), quiet)
-        for dtype in (torch.float64, torch.float32)
-    )
-    assert single.posterior.mean.dtype == torch.float32
-    assert single.elbo == pytest.approx(double.elbo, rel=3e-3 if name == "robustmax" else 1e-3)
-    assert single.converged
-
-
-def test_float32_predictions_are_close_to_float64():
-    graph = random_graph()
-    y = hide(smooth_classes(graph), np.arange(12))
-    double, single = (
-        GraphGPClassifier(FIXED_RBF, likelihood="softmax", dtype=d).fit(graph, y).predict_proba()
-        for d in ("float64", "float32")
-    )
-    np.testing.assert_allclose(single, double, atol=1e-3)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("engine", ["dual", Adam(max_iter=50, tol=0)], ids=["dual", "adam"])
-def test_cuda_is_close_to_cpu(engine, tmp_path):
-    graph = random_graph()
-    y = hide(smooth_classes(graph), np.arange(12))
-    models = [
-        GraphGPClassifier(RBF(), engine=engine, device=d).fit(graph, y) for d in ("cpu", "cuda")
-    ]
-    np.testing.assert_allclose(models[0].predict_proba(), models[1].predict_proba(), atol=1e-4)
-    models[1].save(tmp_path / "m")
-
-
-# --- leave-one-out against refits -------------------------------------------------------------
-
-
-def loo_and_refits(likelihood, inducing, engine, every=1):
-    """q(h) at labelled nodes without their own label: by division, and by fitting again."""
-    graph = random_graph(30, seed=6)
-    nodes = np.sort(np.random.default_rng(6).choice(30, 15, replace=False))
-    left_out = range(0, 15, every)
-
-    def fit(labelled):
-        # All nodes' features seed k-means, so the points are the same in every fit.
-        return engine.fit(toy_problem(likelihood, inducing, graph=graph, nodes=labelled), quiet)
-
-    whole = fit(nodes)
-    divided = leave_one_out(whole.labels, whole.explained, whole.kept, whole.alpha)
-    refits = [
-        fit(np.delete(nodes, n)).posterior.marginals(node_bags(graph, nodes[[n]])) for n in left_out
-    ]
-    return (
-        Marginals(*(part[list(left_out)] for part in divided)),
-        Marginals(*(torch.cat(part) for part in zip(*refits, strict=True))),
-        Marginals(*(part[list(left_out)] for part in whole.labels)),
-    )
-
-
-@each_inducing
-def test_leave_one_out_is_exact_for_gaussian(inducing):
-    divided, refits, _ = loo_and_refits(FIXED_LIKELIHOODS["gaussian"], INDUCING[inducing], TIGHT)
-    for a, b in zip(divided, refits, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
-
-
-@each_inducing
-@pytest.mark.parametrize("engine", ["dual", "adam"])
-@pytest.mark.parametrize("name", ["bernoulli", "softmax", "robustmax"])
-def test_leave_one_out_is_close_to_refits(name, engine, inducing):
-    # Without the label the other sites would move a little, which the division leaves out.
-    # Log-concave likelihoods: a few percent. Robust-max, whose sites move in jumps: more.
-    likelihood = FIXED_LIKELIHOODS[name]
-    if engine == "dual":
-        found = loo_and_refits(likelihood, INDUCING[inducing], Dual())
-    else:
-        quick = Adam(learning_rate=0.05, max_iter=300, check_every=50)
-        found = loo_and_refits(likelihood, INDUCING[inducing], quick, every=4)
-    divided, refits, kept = (likelihood.predict(*marginals) for marginals in found)
-    error, effect = (divided - refits).abs(), (kept - refits).abs()
-    assert error.max() < (0.15 if name == "robustmax" else 0.05)
-    assert error.mean() < 0.25 * effect.mean()
-
-
-# --- a prior on hyper-parameters ----------------------------------------------------------------
-
-
-def test_a_prior_holds_hyperparameters_that_nothing_else_does():
-    """Two labels say nothing of the scale: a wide prior lets it go, a narrow one does not."""
-    graph = random_graph(12)
-    y = np.full(12, -1)
-    y[[0, 1]] = 0, 1
-    learnt = {}
-    for prior in (None, 1.0, 0.1):
-        model = GraphGPClassifier(RBF(4.0, 1.0), likelihood="softmax", engine=Dual(prior=prior))
-        model.fit(graph, y)
-        logs = np.log([float(v) for v in model.kernel_.parameters().values()])
-        learnt[prior] = np.abs(logs - np.log([4.0, 1.0])).max()
-    assert learnt[0.1] < learnt[1.0] < learnt[None]
-    assert learnt[0.1] < 0.1
-
-
-def test_the_prior_is_a_normal_one():
-    """At the end its pull and the bound's are equal: gradient = (log theta - log start) / sd^2."""
-    graph, sd = random_graph(30), 0.5
-    y = hide(smooth_classes(graph), np.arange(0, 30, 2))
-    fitted = GraphGPClassifier(RBF(1.0, 3.0, fixed=("variance",)), likelihood="softmax",
-                               engine=Dual(prior=sd, tol=1e-6)).fit(graph, y)  # fmt: skip
-    at = float(fitted.kernel_.lengthscale)
-
-    def elbo(lengthscale):
-        kernel = RBF(1.0, lengthscale).learn()
-        return GraphGPClassifier(kernel, likelihood="softmax", tol=1e-6).fit(graph, y).elbo_
-
-    slope = (elbo(at * 1.01) - elbo(at / 1.01)) / (2 * np.log(1.01))
-    assert slope == pytest.approx((np.log(at) - np.log(3.0)) / sd**2, abs=0.05)
-    assert fitted.elbo_ == pytest.approx(elbo(at), abs=1e-4)  # the prior is not counted
-    with pytest.raises(ValueError, match="prior must be positive"):
-        Dual(prior=0.0)

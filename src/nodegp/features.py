@@ -25,7 +25,7 @@ UNIT = (*WORDS, "root", "l2")  # kinds that bring rows to length one
 _ROOTS = ("damped", "root")
 _DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
 _SMALL = 1 << 20  # entries up to which double precision costs nothing
-_FEW = 1000  # entries, or rows
+_FEW = 1000  # entries
 _BLOCK = 1 << 22  # entries at a time where a pass over all nodes is needed
 
 

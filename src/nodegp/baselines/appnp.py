@@ -16,12 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels, check_number
-from nodegp.baselines.network import (
-    check_settings,
-    dropped,
-    glorot,
-    threads,
-)
+from nodegp.baselines.network import check_settings, dropped, glorot, threads
 from nodegp.baselines.sparse import SparseMatrix, normalised_adjacency, row_normalised
 from nodegp.graph import Graph
 from nodegp.seeds import generator, torch_generator

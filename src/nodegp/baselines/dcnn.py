@@ -13,13 +13,7 @@ import torch
 from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels, check_number
-from nodegp.baselines.network import (
-    Training,
-    check_training,
-    glorot,
-    threads,
-    train,
-)
+from nodegp.baselines.network import Training, check_training, glorot, threads, train
 from nodegp.baselines.sparse import SparseMatrix
 from nodegp.graph import Graph
 from nodegp.seeds import generator, torch_generator

@@ -17,14 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels, check_number
-from nodegp.baselines.network import (
-    check_settings,
-    dropped,
-    glorot,
-    kept,
-    threads,
-    train_with_adam,
-)
+from nodegp.baselines.network import check_settings, dropped, glorot, kept, threads, train_with_adam
 from nodegp.baselines.sparse import Field, SparseMatrix, row_normalised
 from nodegp.graph import Graph
 from nodegp.seeds import generator, torch_generator

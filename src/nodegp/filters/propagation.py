@@ -110,9 +110,7 @@ class Terms:
             passed = 1.0 / (1.0 + graph.degrees[nodes])
             total *= passed.astype(dtype)
             add(total, coefficients[0] * (1.0 - passed))
-        if self.hub_discount > 0:
-            total *= self.discounts(graph).astype(dtype)[:, None]
-        return total
+        return self._discounted(graph, total)
 
     def sparse_rows(
         self, graph: Graph, coefficients: Sequence[float], nodes: np.ndarray

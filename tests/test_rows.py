@@ -1,0 +1,193 @@
+"""Rows of features in their three forms, and inner products between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import dense
+from nodegp import features
+from nodegp.features import (
+    Preprocessor,
+    Rows,
+    inner_products,
+    inner_products_ragged,
+    inner_products_stacked,
+    ragged_pairs,
+)
+
+KINDS = ["raw", "l2", "root", "damped", "tfidf", "standardise"]
+
+
+def transformed(fitted, raw):
+    return dense(fitted.transform(raw, np.arange(raw.shape[0])))
+
+
+# --- rows and their inner products ----------------------------------------------------------
+
+
+def rows_of_form(form, n=7, d=5, seed=0):
+    """Rows in one of their three forms, and what they stand for."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((n, d)) * (generator.random((n, d)) < 0.6)
+    X[1] = 0.0
+    centre = generator.standard_normal(d)
+    if form == "dense":
+        return Rows(torch.from_numpy(X)), X
+    if form == "sparse":
+        return Rows(sp.csr_array(X)), X
+    return Rows(sp.csr_array(X), centre), X - centre
+
+
+FORMS = ["dense", "sparse", "centred"]
+
+
+@pytest.mark.parametrize("left", FORMS)
+@pytest.mark.parametrize("right", FORMS)
+@pytest.mark.parametrize("dense_limit", [0, 1 << 23])
+def test_inner_products(left, right, dense_limit, monkeypatch):
+    """Whether or not the smaller side is made dense in passing."""
+    monkeypatch.setattr(features, "_DENSE", dense_limit)
+    a, A = rows_of_form(left, n=7, seed=0)
+    b, B = rows_of_form(right, n=4, seed=1)
+    inner = inner_products(a, b)
+    assert inner.dtype == torch.float64
+    np.testing.assert_allclose(inner.numpy(), A @ B.T, rtol=0, atol=1e-12)
+
+
+def test_only_small_matrices_are_made_dense_in_passing(monkeypatch):
+    rows = Rows(sp.csr_array((3, 1000)))
+    made = []
+    original = features._dense_transpose
+    monkeypatch.setattr(features, "_dense_transpose", lambda m: made.append(m.shape) or original(m))
+    for limit, expected in ((2999, []), (3000, [(3, 1000)])):
+        monkeypatch.setattr(features, "_DENSE", limit)
+        inner_products(rows, rows)
+        assert made == expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_inner_products_with_points_that_learn(form):
+    rows, X = rows_of_form(form)
+    points = torch.from_numpy(rows_of_form("dense", n=3, seed=2)[1]).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: inner_products(rows, Rows(z)), (points,))
+    assert torch.autograd.gradcheck(lambda z: inner_products(Rows(z), rows), (points,))
+    inner = inner_products(Rows(points), rows).detach().numpy()
+    np.testing.assert_allclose(inner, points.detach().numpy() @ X.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_uncentred_rows_keep_every_distance(form):
+    """For searching neighbours; sparse rows with the 32-bit indices that scikit-learn wants."""
+    rows, X = rows_of_form(form)
+    values = rows.uncentred()
+    if sp.issparse(values):
+        assert values.indices.dtype == values.indptr.dtype == np.int32
+        values = values.toarray()
+    np.testing.assert_allclose(values - values[0], X - X[0], atol=1e-14)
+
+
+GROUPS = [[0, 1, 2], [1], [6, 3, 0, 6], [], [2, 2], [1, 1]]  # 1 is a row of zeros
+
+
+def test_inner_products_stacked():
+    """Groups may share rows, repeat one, and hold zero rows only."""
+    rows, X = rows_of_form("dense")
+    groups = np.array([[0, 1, 2], [1, 1, 1], [6, 3, 0], [2, 2, 5]])
+    inner = inner_products_stacked(rows, groups).numpy()
+    for g, group in enumerate(groups):
+        np.testing.assert_allclose(inner[g], X[group] @ X[group].T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["sparse", "centred"])
+@pytest.mark.parametrize("width", [5, 5000])
+def test_inner_products_ragged(form, width):
+    """Groups of any size one after the other; a width where columns are numbered anew too."""
+    rows, X = rows_of_form(form, d=width)
+    if width == 5000:  # a handful of entries in very many columns
+        few = sp.csr_array(rows.values.multiply(np.arange(5000) % 1000 == 7))
+        rows = Rows(few, rows.centre)
+        X = dense(rows)
+    sizes = np.array([len(group) for group in GROUPS])
+    inner = inner_products_ragged(rows.take(np.concatenate(GROUPS).astype(int)), sizes).numpy()
+    expected = [(X[group] @ X[group].T).ravel() for group in GROUPS if group]
+    np.testing.assert_allclose(inner, np.concatenate(expected), rtol=1e-12, atol=1e-12)
+
+
+def test_ragged_pairs():
+    sizes = np.array([2, 0, 1, 3])
+    left, right = ragged_pairs(sizes)
+    expected, start = [], 0
+    for size in sizes:
+        expected += [(start + i, start + j) for i in range(size) for j in range(size)]
+        start += size
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("sizes", [[2, 2], [4], [0, 4], []])
+def test_ragged_zero_rows_only(sizes):
+    sizes = np.array(sizes, dtype=np.int64)
+    rows = Rows(sp.csr_array((int(sizes.sum()), 5)))
+    np.testing.assert_array_equal(
+        inner_products_ragged(rows, sizes).numpy(), np.zeros((sizes**2).sum())
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1, 3])
+def test_rows_take_norms_and_dense(form, size):
+    rows, X = rows_of_form(form)
+    index = np.array([4, 1, 4])[:size]
+    part = rows.take(index)
+    assert len(part) == size
+    np.testing.assert_allclose(dense(part), X[index], atol=1e-15)
+    np.testing.assert_allclose(part.squared_norms().numpy(), (X[index] ** 2).sum(1), atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sums", ["one", "other", "almost one"])
+def test_combined_rows(form, sums):
+    rows, X = rows_of_form(form)
+    weights = np.random.default_rng(3).uniform(0, 1, (3, 7)) * (np.arange(7) != 4)
+    weights /= weights.sum(axis=1, keepdims=True)
+    weights *= {"one": 1.0, "other": 1.7, "almost one": 1.0 + 5e-6}[sums]
+    combined = rows.combined(sp.csr_array(weights))
+    np.testing.assert_allclose(dense(combined), weights @ X, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        combined.squared_norms().numpy(), ((weights @ X) ** 2).sum(1), rtol=0, atol=1e-12
+    )
+
+
+@given(
+    n=st.integers(1, 8),
+    d=st.integers(1, 5),
+    density=st.floats(0, 1),
+    seed=st.integers(0, 10_000),
+    kind=st.sampled_from(["auto", *KINDS]),
+    center=st.booleans(),
+)
+def test_any_table_sparse_equals_dense(n, d, density, seed, kind, center):
+    """Also one row, one column, all zeros; the answer is finite."""
+    generator = np.random.default_rng(seed)
+    X = generator.poisson(2.0, (n, d)) * (generator.random((n, d)) < density) * 1.0
+    from_sparse, from_array = (
+        transformed(Preprocessor.fit(make(X), kind, center), make(X))
+        for make in (sp.csr_array, np.array)
+    )
+    assert np.isfinite(from_array).all()
+    np.testing.assert_allclose(from_sparse, from_array, rtol=0, atol=1e-12)
+
+
+def test_inner_products_of_rows_with_themselves_and_their_gradient():
+    values = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    def gram(x):
+        rows = Rows(x)
+        return inner_products(rows, rows)
+
+    torch.testing.assert_close(gram(values), values @ values.mT)
+    assert torch.autograd.gradcheck(gram, values.requires_grad_())
