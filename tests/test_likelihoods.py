@@ -8,9 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit, softmax
 from scipy.stats import norm
 
 import nodegp.likelihoods as module
+from nodegp import expectations
 from nodegp.component import Component, from_dict
 from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
 
@@ -184,7 +186,7 @@ def test_prediction_is_the_monte_carlo_mean(name):
         h = draws(mean[n], var[n])
         for label in range(n_classes(name)):
             p = np.exp(log_prob(name, label, h, 1.0))
-            assert abs(float(found[n, label]) - p.mean()) < 4 * p.std() / np.sqrt(len(p)) + 1e-4
+            assert abs(float(found[n, label]) - p.mean()) < 4 * p.std() / np.sqrt(len(p)) + 1e-5
 
 
 @every_classifier
@@ -278,3 +280,120 @@ def test_probabilities_given_the_latents_average_to_the_prediction(likelihood):
     assert torch.allclose(given.mean(0), likelihood.predict(mean, var), atol=5e-3)
     left = torch.special.entr(given).sum(-1).mean(0)
     assert torch.allclose(left, likelihood.expected_entropy(mean, var), atol=5e-3)
+
+
+# --- the mean of a softmax ----------------------------------------------------------------------
+
+VARIANCES = (1e-12, 1e-3, 0.1, 0.5, 2.0, 10.0, 100.0, 1e4)
+
+
+def softmax_predictions(mean, var) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    mean, var = np.asarray(mean, dtype=float), np.asarray(var, dtype=float)
+    found = Softmax().predict(torch.from_numpy(mean), torch.from_numpy(var))
+    return mean, var, found.numpy()
+
+
+def assert_accurate(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=5e-5)
+    seen = expected > 1e-6
+    np.testing.assert_allclose(found[seen], expected[seen], rtol=3e-3)
+
+
+def test_softmax_of_two_classes_is_the_logistic_of_their_difference():
+    # Differences up to eight standard deviations, of all variances beside all others. The
+    # trapezoid rule is the oracle, as a logistic function is a step to Gauss-Hermite's far nodes.
+    cases = [
+        ((0.0, gap * np.sqrt(own + other + 3.0)), (own, other))
+        for own in VARIANCES
+        for other in VARIANCES
+        for gap in np.linspace(-8, 8, 41)
+    ]
+    mean, var, found = softmax_predictions(*zip(*cases, strict=True))
+    z = np.linspace(-12, 12, 8001)
+    weight = norm.pdf(z) / norm.pdf(z).sum()
+    pairs = zip(mean[:, 1] - mean[:, 0], np.sqrt(var.sum(1)), strict=True)
+    expected = [[expit(-d - s * z) @ weight, expit(d + s * z) @ weight] for d, s in pairs]
+    assert_accurate(found, np.array(expected))
+
+
+@pytest.mark.parametrize("var", [(0.3, 0.3, 0.3), (0.01, 1.0, 4.0), (2.0, 1e-12, 0.5)], ids=str)
+def test_softmax_of_three_classes_is_the_product_rule(var):
+    gaps = [(a, b, 0.0) for a in (-9.0, -2.0, 0.0, 1.0) for b in (-6.0, 0.0, 3.0)]
+    mean, var, found = softmax_predictions(gaps, [var] * len(gaps))
+    node, weight = np.polynomial.hermite_e.hermegauss(48)
+    weight = weight / weight.sum()
+    noise = np.stack(np.meshgrid(node, node, node, indexing="ij"), -1).reshape(-1, 3)
+    joint = np.einsum("i,j,k->ijk", weight, weight, weight).ravel()
+    expected = [joint @ softmax(m + np.sqrt(v) * noise, 1) for m, v in zip(mean, var, strict=True)]
+    assert_accurate(found, np.array(expected))
+
+
+@pytest.mark.parametrize("n_latents", [4, 7, 30])
+def test_softmax_of_many_classes_is_the_monte_carlo_mean(n_latents):
+    rng = np.random.default_rng(n_latents)
+    spread = rng.choice([0.3, 3.0, 30.0], size=(6, 1))
+    mean, var, found = softmax_predictions(
+        spread * rng.normal(size=(6, n_latents)), 10 ** rng.uniform(-4, 4, size=(6, n_latents))
+    )
+    for n in range(len(mean)):
+        drawn = softmax(draws(torch.from_numpy(mean[n]), torch.from_numpy(var[n])), 1)
+        error = drawn.std(0) / np.sqrt(len(drawn))
+        assert (np.abs(found[n] - drawn.mean(0)) < 4.5 * error + 2e-5).all()
+
+
+def test_softmax_without_variance_is_the_softmax_of_the_mean():
+    rng = np.random.default_rng(0)
+    mean, _, found = softmax_predictions(4 * rng.normal(size=(50, 7)), np.full((50, 7), 1e-12))
+    expected = softmax(mean, 1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(found[expected > 1e-7], expected[expected > 1e-7], rtol=2e-4)
+
+
+def test_softmax_with_much_variance_is_the_probability_of_the_largest():
+    # Of two that differ by the noise alone; however wide one of them is, beside the other.
+    for wide in (1e6, 1e12, 1e30):
+        mean = [[0.0, np.sqrt(wide)], [0.0, 0.0]]
+        *_, found = softmax_predictions(mean, [[wide, 1.0], [wide, 1e-12]])
+        np.testing.assert_allclose(found[:, 1], norm.cdf([1.0, 0.0]), atol=1e-3)
+
+
+def test_softmax_prediction_follows_the_order_of_the_classes():
+    rng = np.random.default_rng(1)
+    mean, var = 3 * rng.normal(size=(200, 6)), np.exp(2 * rng.normal(size=(200, 6)))
+    order = rng.permutation(6)
+    *_, found = softmax_predictions(mean, var)
+    *_, other = softmax_predictions(mean[:, order], var[:, order])
+    np.testing.assert_allclose(other, found[:, order], rtol=2e-5, atol=1e-12)
+    *_, same = softmax_predictions(np.zeros((1, 40)), np.full((1, 40), 2.0))
+    np.testing.assert_allclose(same, 1 / 40, rtol=1e-6)
+
+
+def test_softmax_prediction_of_a_node_is_its_own(monkeypatch):
+    # Neither the other nodes nor the size of the blocks inside change it; nor does precision.
+    rng = np.random.default_rng(2)
+    mean = torch.from_numpy(3 * rng.normal(size=(300, 5)))
+    var = torch.from_numpy(np.exp(3 * rng.normal(size=(300, 5))))
+    whole = Softmax().predict(mean, var)
+    parts = [Softmax().predict(*part) for part in zip(mean.split(7), var.split(7), strict=True)]
+    torch.testing.assert_close(torch.cat(parts), whole, rtol=2e-5, atol=1e-12)
+    single = Softmax().predict(mean.float(), var.float())
+    assert (whole.dtype, single.dtype) == (torch.float64, torch.float32)
+    torch.testing.assert_close(whole.sum(1), torch.ones(300).double(), rtol=0, atol=1e-14)
+    torch.testing.assert_close(single.double(), whole, rtol=0, atol=1e-5)
+    monkeypatch.setattr(expectations, "_LOOKUPS", 1000)
+    torch.testing.assert_close(Softmax().predict(mean, var), whole, rtol=2e-5, atol=1e-12)
+
+
+def test_softmax_prediction_of_no_node_one_class_or_nothing_known():
+    assert Softmax().predict(torch.zeros(0, 3), torch.ones(0, 3)).shape == (0, 3)
+    assert (Softmax().predict(torch.randn(4, 1), torch.ones(4, 1)) == 1).all()
+    mean = torch.zeros(3, 2)
+    mean[1, 0] = torch.nan
+    found = Softmax().predict(mean, torch.ones(3, 2))
+    assert found.isnan().any(1).tolist() == [False, True, False]
+
+
+def test_softmax_finds_nothing_quite_impossible():
+    found = Softmax().predict(torch.tensor([[0.0, 60.0, 1e4]]), torch.tensor([[1.0, 0.01, 5.0]]))
+    assert (found > 0).all()
+    assert found[0, 2] == 1

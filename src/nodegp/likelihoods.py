@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from nodegp.component import Component
+from nodegp.expectations import softmax_mean
 
 _SMALLEST_CDF = 1e-30  # where Phi is less, its share of any product is nothing
 _CERTAIN = 40.0  # standard deviations: Phi is one and phi is zero there, in any precision
@@ -176,8 +177,9 @@ class RobustMax(Likelihood):
 class Softmax(Likelihood):
     """p(y | h) = softmax(h)_y; an unsure label is mixed with the uniform over the others.
 
-    Its expectation has no closed form. It is taken over a fixed set of quasi-random normal
-    points (Sobol, in antithetic pairs), so that the bound stays a deterministic function.
+    The expectation of its log has no closed form. It is taken over a fixed set of quasi-random
+    normal points (Sobol, in antithetic pairs), so that the bound stays a deterministic function.
+    Predictions are a one-dimensional integral and need no such points.
     """
 
     shift_invariant: ClassVar = True
@@ -226,20 +228,16 @@ class Softmax(Likelihood):
         return (1 - confidence) / max(n_classes - 1, 1)
 
     def predict(self, mean: Tensor, var: Tensor) -> Tensor:
-        proba = self._shares(mean, var).mean(2).mT.to(mean)
-        return proba / proba.sum(1, keepdim=True)
+        return softmax_mean(mean, var)
 
     def given(self, h: Tensor) -> Tensor:
         return torch.softmax(h, -1)
 
     def expected_entropy(self, mean: Tensor, var: Tensor) -> Tensor:
-        return torch.special.entr(self._shares(mean, var)).sum(0).mean(1).to(mean)
-
-    def _shares(self, mean: Tensor, var: Tensor) -> Tensor:
-        """Probabilities of the classes at each draw, (L, N, S)."""
-        # Four times as many as in a fit: a temperature below one magnifies what error there is.
+        # Four times as many points as in a fit, as no average over nodes evens out their error.
         # Beside that error the rounding of single precision is nothing, and it halves the time.
-        return torch.softmax(self._draws(mean.float(), var.float(), 4 * self.n_points), 0)
+        h = self._draws(mean.float(), var.float(), 4 * self.n_points)
+        return torch.special.entr(torch.softmax(h, 0)).sum(0).mean(1).to(mean)
 
     def _draws(self, mean: Tensor, var: Tensor, n_points: int) -> Tensor:
         """Values of h, (L, N, S): latents first, so that sums over them run along long rows."""
