@@ -30,6 +30,7 @@ def synthetic(
     feature_noise: float = 1.0,
     power: float = 2.5,
     sparse_features: bool = False,
+    n_words: int | None = None,
     dtype: DTypeLike = np.float32,
     labels_per_class: int = 40,
     seed: int | np.random.Generator = 0,
@@ -45,7 +46,8 @@ def synthetic(
     Dense features are Gaussian around class means of length about 1, with standard deviation
     ``feature_noise`` in every coordinate. Sparse ones are binary words: one in
     ``1 + feature_noise`` comes from the class's own part of the vocabulary, the others from all of
-    it. ``n_features=0`` gives a graph without features.
+    it; ``n_words`` a node, by default a tenth of the vocabulary and at most 30. ``n_features=0``
+    gives a graph without features.
 
     The training split has ``labels_per_class`` nodes of each class, the test split up to 1,000
     others, and "val" is empty.
@@ -59,7 +61,7 @@ def synthetic(
     adjacency = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n_nodes, n_nodes))
     features = None
     if n_features and sparse_features:
-        features = _word_features(rng, y, n_classes, n_features, feature_noise, dtype)
+        features = _word_features(rng, y, n_classes, n_features, feature_noise, n_words, dtype)
     elif n_features:
         features = _gaussian_features(rng, y, n_classes, n_features, feature_noise, dtype)
     return Dataset(
@@ -227,15 +229,19 @@ def _word_features(
     n_classes: int,
     n_features: int,
     noise: float,
+    n_words: int | None,
     dtype: DTypeLike,
 ) -> sp.csr_array:
-    """Binary words, about a tenth of the vocabulary and at most 30 per node."""
+    """Binary words, so many draws to a node."""
     if n_features < n_classes:
         raise ValueError(
             f"n_features is {n_features}; sparse features need at least one word per class, "
             f"{n_classes} here."
         )
-    n_words = max(1, min(30, n_features // 10))
+    if n_words is None:
+        n_words = max(1, min(30, n_features // 10))
+    elif n_words < 1:
+        raise ValueError(f"n_words is {n_words}; give each node at least one.")
     own = n_features // n_classes
     vocabulary = rng.permutation(n_features).astype(np.int32)
     shape = (len(y), n_words)
