@@ -59,6 +59,7 @@ docs: setup ## build the documentation site into build/docs
 
 bench: setup ## run the benchmarks
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/predict.py
 	$(BIN)/python benchmarks/io.py
 
 data: setup ## build the bundled Cora again from its source files

@@ -13,8 +13,8 @@ import numpy as np
 
 import nodegp
 from nodegp import metrics
-from nodegp.calibration import fit_temperature, tempered
 from nodegp.datasets import Dataset
+from nodegp.model.calibration import fit_temperature, tempered
 
 
 def compare(data: Dataset, per_class: int, n_splits: int, likelihood: str) -> list[str]:

@@ -19,13 +19,6 @@ import numpy as np
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.estimators.recipes import (
-    bias_variance,
-    far_neighbours,
-    prior_variance,
-    teleport,
-    usual_kernel,
-)
 from nodegp.filters import (
     Diffusion,
     Filter,
@@ -35,8 +28,14 @@ from nodegp.filters import (
     Propagation,
     RegularisedLaplacian,
 )
-from nodegp.kernels import Constant, Cosine, Linear
-from nodegp.prior import SummedKernel
+from nodegp.kernels import Constant, Cosine, Kernel, Linear
+from nodegp.model.recipes import (
+    bias_variance,
+    default_kernel,
+    far_neighbours,
+    prior_variance,
+    teleport,
+)
 
 PER_CLASS = (1, 3, 10, 20)
 Model = nodegp.GraphGPClassifier
@@ -48,7 +47,7 @@ def far(share: float, hub_discount: float = 0.5) -> PageRank:
 
 def recipe(filter: Filter, data: Dataset, per_class: int, **settings: object) -> Model:
     variances_ = prior_variance(per_class), bias_variance(per_class)
-    kernel = usual_kernel(filter, data.graph, False, *variances_)
+    kernel = default_kernel(filter, data.graph, False, *variances_)
     return Model(filter=filter, random_state=0, **({"kernel": kernel} | settings))
 
 
@@ -56,12 +55,12 @@ def usual(data: Dataset, per_class: int, **settings: object) -> Model:
     return recipe(Hops((Identity(), far_neighbours(per_class))), data, per_class, **settings)
 
 
-def variances(of_features: float, of_bias: float, own_share: float = 0.15) -> SummedKernel:
+def variances(of_features: float, of_bias: float, own_share: float = 0.15) -> tuple[Kernel, ...]:
     """The usual kernel with others."""
     shares = own_share, 1.0 - own_share
     own, other = (Cosine(share * of_features, fixed=("variance",)) for share in shares)
     bias = Constant(of_bias, fixed=("variance",))
-    return SummedKernel((own + bias, other))
+    return own + bias, other
 
 
 VARIANTS: dict[str, Callable[[Dataset, int], Model]] = {
@@ -161,7 +160,7 @@ def criteria(data: Dataset, count: int) -> None:
 
 def loo_gain(models: list[Model], standard_errors: float) -> int:
     """The best leave-one-out log loss among those that beat the first by so many errors."""
-    scores = [model._label_scores() for model in models]
+    scores = [model.model_.label_scores() for model in models]
     differences = np.array([score - scores[0] for score in scores])
     gains = differences.mean(axis=1)
     errors = differences.std(axis=1, ddof=1) / differences.shape[1] ** 0.5

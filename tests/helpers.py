@@ -8,13 +8,14 @@ import numpy as np
 import torch
 
 from nodegp import GraphGPClassifier
-from nodegp.features import LazyRows, Preprocessor
-from nodegp.filters import Bags, NeighbourMean
+from nodegp.features import Preprocessor
+from nodegp.filters import NeighbourMean
 from nodegp.graph import Graph
 from nodegp.inducing import Labelled
 from nodegp.inference import Problem
-from nodegp.kernels import RBF, Polynomial
+from nodegp.kernels import RBF, Kernel, Polynomial
 from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
+from nodegp.prior import Domain, FilteredFunction
 
 FIXED_RBF = RBF(1.5, 1.2).learn()
 
@@ -90,12 +91,14 @@ def hide(y: np.ndarray, shown: np.ndarray, unlabelled: object = -1) -> np.ndarra
     return hidden
 
 
-def raw_rows(graph: Graph) -> LazyRows:
-    return Preprocessor.fit(graph.features, "raw").rows_of(graph.features, graph.n_nodes)
+def raw_domain(graph: Graph) -> Domain:
+    """A graph with its features as they are."""
+    return Domain(graph, Preprocessor.fit(graph.features, "raw", n_nodes=graph.n_nodes))
 
 
-def node_bags(graph: Graph, nodes: np.ndarray) -> Bags:
-    return NeighbourMean().bags(graph, raw_rows(graph), nodes)
+def one_hop_prior(kernel: Kernel = FIXED_RBF) -> FilteredFunction:
+    """The paper's: the mean over neighbourhoods."""
+    return FilteredFunction(kernel, NeighbourMean())
 
 
 def toy_problem(
@@ -122,11 +125,11 @@ def toy_problem(
         n_classes = 2 if isinstance(likelihood, Bernoulli) else 3
         n_latents = likelihood.n_latents(n_classes)
         y = torch.from_numpy(smooth_classes(graph, n_classes, seed)[nodes])
-    rows, bags = raw_rows(graph), node_bags(graph, nodes)
     inducing = Labelled() if inducing is None else inducing
-    projector = inducing.prepare(kernel, bags, rows, like, np.random.default_rng(seed))
+    prior, draws = one_hop_prior(kernel), np.random.default_rng(seed)
+    projector = inducing.prepare(prior, raw_domain(graph), nodes, like, draws)
     sure = torch.full((len(nodes),), confidence, dtype=dtype)
-    return Problem(kernel, likelihood, projector, y, sure, n_latents, rng)
+    return Problem(prior, likelihood, projector, y, sure, n_latents, rng)
 
 
 def quiet(_: str) -> None:

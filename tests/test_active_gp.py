@@ -1,5 +1,7 @@
 """Designs on a Gaussian process' own covariance: against naive inverses, by hand, and as used."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -22,9 +24,8 @@ from nodegp.active import (
 )
 from nodegp.active import latent as latent_module
 from nodegp.active.gpeer import expected_gains
-from nodegp.active.latent import DenseCovariance, LowRankCovariance, Prior, latent_covariance
+from nodegp.active.latent import DenseCovariance, LowRankCovariance, latent_covariance
 from nodegp.baselines import REGISTRY
-from nodegp.covariance import covariance
 from nodegp.filters import Hops, Identity, NeighbourMean, PageRank
 from nodegp.kernels import RBF, Linear
 
@@ -116,7 +117,8 @@ def test_the_prior_is_the_models_own(kernel, filter):
     y = labels_at(smooth_classes(graph), [0, 3, 7, 9])
     model = fitted(graph, y, kernel, filter)
     nothing = np.zeros(20, dtype=bool)
-    found = latent_covariance(Prior.of(model, graph), graph, 0.3, nothing)
+    domain = model.model_.domain(graph)
+    found = latent_covariance(model.model_.planning_prior(domain), domain, 0.3, nothing)
     # The prior is the posterior's covariance and what the labels have explained of it.
     _, after = model.predict_latent(graph, cov=True)
     w = model.posterior_.project(_cross(model, graph)).numpy()
@@ -127,8 +129,8 @@ def test_the_prior_is_the_models_own(kernel, filter):
 
 
 def _cross(model, graph):
-    bags = model.filter_.bags(graph, model._rows(graph), np.arange(graph.n_nodes))
-    return covariance(model.posterior_.kernel, bags, model.posterior_.inducing)
+    everyone = model.prior_.at(model.model_.domain(graph), np.arange(graph.n_nodes))
+    return model.prior_.cov(everyone, model.posterior_.inducing)
 
 
 # --- choices --------------------------------------------------------------------------------
@@ -351,7 +353,7 @@ def test_expected_errors_are_what_loops_give(filter, inducing):
     graph = random_graph(14, seed=2)
     y = labels_at(smooth_classes(graph), [0, 4, 9, 11])
     model = fitted(graph, y, Linear(2.0, fixed=("variance",)), filter, inducing=inducing)
-    model.temperature_ = 0.7
+    model.model_ = replace(model.model_, temperature=0.7)
     nodes = np.array([1, 5, 13])
     found = expected_gains(model, graph, nodes)
     np.testing.assert_allclose(found, [naive_gain(model, graph, k) for k in nodes], atol=1e-4)
@@ -380,11 +382,13 @@ def test_a_plan_stays_as_labels_come_in():
     for n in (2, 30):
         y = labels_at(data.y, np.concatenate([np.flatnonzero(data.y == c)[:n] for c in range(7)]))
         model = GraphGPClassifier(random_state=0).fit(data.graph, y)
-        priors.append((model.kernel_, Prior.of(model, data.graph)))
+        planned = model.model_.planning_prior(model.model_.domain())
+        priors.append((model.prior_, planned))
     assert priors[0][0] != priors[1][0]
-    assert priors[0][1][:2] == priors[1][1][:2]
+    assert priors[0][1] == priors[1][1]
     fixed = fitted(random_graph(14, seed=2), labels_at(np.arange(14) % 3, [0, 1, 2]))
-    assert Prior.of(fixed, fixed.graph_)[:2] == (fixed.kernel_, fixed.filter_)
+    assert fixed.model_.planning_prior(fixed.model_.domain()) == fixed.prior_
+    assert (fixed.prior_.kernel, fixed.prior_.filter) == (fixed.kernel_, fixed.filter_)
 
 
 @pytest.mark.parametrize("filter", [FAR, Hops((Identity(), FAR))])

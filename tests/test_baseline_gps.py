@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -28,8 +30,12 @@ from nodegp.baselines import (
     rgp,
     xgp,
 )
-from nodegp.kernels import RBF, Constant, Linear, Polynomial
+from nodegp.baselines.latent import Nodes
+from nodegp.filters import Identity
+from nodegp.inducing import LabelledProjector
+from nodegp.kernels import RBF, Linear, Polynomial
 from nodegp.likelihoods import Gaussian, RobustMax
+from nodegp.prior import Domain, FilteredFunction
 
 PATH = sp.diags_array([np.ones(4), np.ones(4)], offsets=[1, -1])  # 0 - 1 - 2 - 3 - 4
 GRAPH = weighted_graph()
@@ -41,31 +47,25 @@ Y = hide(TRUTH, SHOWN)
 # --- a covariance that is stated --------------------------------------------------------------
 
 
-class Stated:
+@dataclass(frozen=True)
+class Stated(latent.NodePrior):
     """A covariance matrix of all nodes, without hyper-parameters."""
 
-    def __init__(self, K: np.ndarray, labelled: np.ndarray):
-        self._K, self._labelled = torch.tensor(K), torch.tensor(labelled)
+    K: torch.Tensor
 
-    def of_labels(self, parameters) -> torch.Tensor:
-        return self._K[self._labelled][:, self._labelled]
+    def cov(self, a, b) -> torch.Tensor:
+        return self.K[np.ix_(a.numbers, b.numbers)]
 
-    def with_labels(self, parameters, nodes) -> torch.Tensor:
-        return self._K[torch.tensor(nodes)][:, self._labelled]
-
-    def variance(self, parameters, nodes) -> torch.Tensor:
-        return self._K.diagonal()[torch.tensor(nodes)]
-
-
-NOTHING = Constant().learn()  # no hyper-parameter to learn
+    def var(self, a) -> torch.Tensor:
+        return self.K.diagonal()[a.numbers]
 
 
 def regress(K: np.ndarray, labelled: np.ndarray, y: np.ndarray, noise: float):
     """Mean and variance at all nodes, by the package's inference."""
-    prior, rng = Stated(K, labelled), np.random.default_rng(0)
+    prior, rng = Stated(torch.tensor(K)), np.random.default_rng(0)
     likelihood = Gaussian(noise, fixed=("noise",))
-    fit = latent.fit(prior, NOTHING, y, likelihood, 1, rng)
-    mean, var = latent.marginals(prior, fit, np.arange(len(K)))
+    fit = latent.fit(prior, Nodes(labelled), y, likelihood, 1, rng)
+    mean, var = fit.posterior.marginals(Nodes(np.arange(len(K))))
     return mean[:, 0].numpy(), var[:, 0].numpy()
 
 
@@ -75,8 +75,8 @@ def test_a_stated_covariance_gives_exact_regression(monkeypatch, whitened):
     root = rng.normal(size=(24, 24))
     K, y = root @ root.T / 24, rng.normal(size=12)
     if whitened:
-        plain = latent._Projector.__call__
-        monkeypatch.setattr(latent._Projector, "__call__", lambda *a: plain(*a).whitened())
+        plain = LabelledProjector.__call__
+        monkeypatch.setattr(LabelledProjector, "__call__", lambda *a: plain(*a).whitened())
     mean, var = regress(K, SHOWN, y, 0.1)
     inverse = np.linalg.inv(K[np.ix_(SHOWN, SHOWN)] + 0.1 * np.eye(12))
     np.testing.assert_allclose(mean, K[:, SHOWN] @ inverse @ y, atol=1e-6)
@@ -86,9 +86,10 @@ def test_a_stated_covariance_gives_exact_regression(monkeypatch, whitened):
 
 def test_some_labels_are_projected_as_the_whole():
     root = np.random.default_rng(0).normal(size=(24, 24))
-    projector = latent._Projector(Stated(root @ root.T, SHOWN))
-    whole = projector(NOTHING, None).whitened()
-    some = projector.some(NOTHING, None, np.array([4, 1]))
+    prior, template = Stated(torch.tensor(root @ root.T)), torch.zeros(()).double()
+    projector = LabelledProjector(prior, Nodes(SHOWN), template)
+    whole = projector(prior, None).whitened()
+    some = projector.minibatch(prior, None, np.array([4, 1]))
     torch.testing.assert_close(some.W, whole.W[:, [4, 1]])
     torch.testing.assert_close(some.prior_var, whole.prior_var[[4, 1]])
 
@@ -138,15 +139,14 @@ def conditioned_edge_by_edge(K: np.ndarray, graph: Graph, precision: float) -> n
 @pytest.mark.parametrize("precision", [0.03, 1.0, 40.0])
 def test_edges_are_conditioned_on(precision):
     expected = conditioned_edge_by_edge(kernel_matrix(GRAPH), GRAPH, precision)
-    prior = rgp.ConditionedOnEdges(GRAPH, RBF(), SHOWN)
-    given_precision = rgp.EdgePrecision(precision)
-    K = prior.with_labels(given_precision, np.arange(24))
+    prior = rgp.ConditionedOnEdges(rgp.Directions.of(GRAPH, RBF()), precision)
+    everyone, labelled = Nodes(np.arange(24)), Nodes(SHOWN)
+    K = prior.cov(everyone, labelled)
     np.testing.assert_allclose(K, expected[:, SHOWN], atol=1e-6)
-    np.testing.assert_allclose(prior.of_labels(given_precision), K[SHOWN], atol=1e-9)
+    np.testing.assert_allclose(prior.cov(labelled, labelled), K[SHOWN], atol=1e-9)
+    np.testing.assert_allclose(prior.cached_cov(labelled, labelled)(prior), K[SHOWN], atol=1e-9)
     nodes = np.array([7, 3])
-    np.testing.assert_allclose(
-        prior.variance(given_precision, nodes), np.diag(expected)[nodes], atol=1e-6
-    )
+    np.testing.assert_allclose(prior.var(Nodes(nodes)), np.diag(expected)[nodes], atol=1e-6)
 
 
 def test_without_edges_it_is_an_ordinary_gaussian_process():
@@ -225,22 +225,27 @@ def test_common_causes_by_hand():
 def test_errors_are_mixed_as_stated(causes, kernel):
     acting = {"cliques": xgp.clique_causes, "edges": xgp.edge_causes}[causes](GRAPH)
     preprocessor = nodegp.features.Preprocessor.fit(GRAPH.features)
-    rows = preprocessor.rows_of(GRAPH.features, 24)
-    X = rows.take(np.arange(24)).values.numpy()
+    domain = Domain(GRAPH, preprocessor)
+    X = domain.rows.take(np.arange(24)).values.numpy()
     G = X @ X.T
     K = {
         RBF: lambda: rbf(X, X, 1.0, 1.0),
         Linear: lambda: 2.0 * G,
         Polynomial: lambda: (G + 5.0) ** 3,
     }[type(kernel)]()
-    errors = xgp.Errors(kernel, odds=3.0)  # v = 3/4
-    assert errors.share == 0.75
+    features, causes_of = FilteredFunction(kernel, Identity()), xgp.Causes(domain, acting)
+    prior = xgp.CommonCauses(features, causes_of, odds=3.0)  # v = 3/4
+    assert prior.share == 0.75
     expected = K + 0.75 * (acting @ acting.T).toarray() + 0.25 * np.eye(24)
-    prior = xgp.CommonCauses(kernel, rows, acting, SHOWN)
-    found = prior.with_labels(errors, np.arange(24))
+    labelled = Nodes(SHOWN)
+    found = prior.cov(Nodes(np.arange(24)), labelled)
     np.testing.assert_allclose(found, expected[:, SHOWN], atol=1e-9)
-    np.testing.assert_allclose(prior.of_labels(errors), expected[np.ix_(SHOWN, SHOWN)], atol=1e-9)
-    np.testing.assert_allclose(prior.variance(errors, SHOWN), np.diag(expected)[SHOWN], atol=1e-9)
+    within = expected[np.ix_(SHOWN, SHOWN)]
+    np.testing.assert_allclose(prior.cov(labelled, labelled), within, atol=1e-9)
+    # What a fit keeps serves other odds too.
+    cached = xgp.CommonCauses(features, causes_of).cached_cov(labelled, labelled)
+    np.testing.assert_allclose(cached(prior), within, atol=1e-9)
+    np.testing.assert_allclose(prior.var(labelled), np.diag(expected)[SHOWN], atol=1e-9)
     assert np.linalg.eigvalsh(expected).min() > 0.2
 
 
@@ -275,5 +280,6 @@ def test_a_process_that_does_not_converge_says_so(monkeypatch):
     monkeypatch.setattr(
         latent.inference, "Dual", lambda: nodegp.inference.dual.Dual(max_iter=1, max_steps=1)
     )
+    prior = Stated(torch.eye(24).double())
     with pytest.warns(UserWarning, match="did not converge"):
-        latent.fit(Stated(np.eye(24), SHOWN), NOTHING, TRUTH[SHOWN], RobustMax(), 3, None)
+        latent.fit(prior, Nodes(SHOWN), TRUTH[SHOWN], RobustMax(), 3, None)

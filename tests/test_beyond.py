@@ -14,7 +14,6 @@ import pytest
 from helpers import random_graph, smooth_classes
 from nodegp import metrics
 from nodegp.active import STRATEGIES
-from nodegp.calibration import tempered
 from nodegp.datasets import Dataset
 from nodegp.experiments.beyond import learning, public, splits, timing
 from nodegp.experiments.beyond.figures import all_figures, paired_differences
@@ -34,6 +33,7 @@ from nodegp.experiments.plan import expected_seconds, plan
 from nodegp.experiments.runner import Context
 from nodegp.experiments.spec import Spec
 from nodegp.experiments.store import Record, Store
+from nodegp.model.calibration import tempered
 
 GRAPH = random_graph(60, 6, 1)
 NODES = {"train": np.arange(0, 18), "val": np.arange(18, 30), "test": np.arange(30, 60)}

@@ -61,7 +61,6 @@ HUGE = Graph(GRAPH.adjacency, 1e110 * GRAPH.features)
         ({"dtype": "nonsense"}, GRAPH, Y, "dtype must be.*nonsense"),
         ({"calibrate": "nonsense"}, GRAPH, Y, "calibrate must be.*nonsense"),
         ({"preset": "nonsense"}, GRAPH, Y, "preset must be.*nonsense"),
-        ({"device": "nonsense"}, GRAPH, Y, "device"),
         ({"kernel": "nonsense"}, GRAPH, Y, "kernel must be.*nonsense"),
         ({"max_iter": 0}, GRAPH, Y, "max_iter"),
         ({"tol": -1.0}, GRAPH, Y, "tol"),

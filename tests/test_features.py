@@ -256,28 +256,102 @@ def test_no_roots_of_negative_values(make, kind):
         Preprocessor.fit(make(X), kind, center=True)
     with pytest.raises(ValueError, match="negative values; use 'l2'"):
         transformed(fitted, make(X))
-    with pytest.raises(ValueError, match="negative values"):
-        fitted.rows_of(make(X), len(X)).mixer(np.float64)
+    rows = fitted.rows_of(make(X), len(X))
+    for product, size in ((rows.transposed_times, len(X)), (rows.times, X.shape[1])):
+        with pytest.raises(ValueError, match="negative values"):
+            product(np.ones((size, 1)))
+    if not rows.is_sparse:
+        with pytest.raises(ValueError, match="negative values"):
+            rows.columns(slice(0, 1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("make", [np.array, sp.csr_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_mixed_rows_are_the_product_with_all_rows(make, center, kind, dtype):
+class TestProductsWithAllRows:
+    """Against the rows themselves, of all nodes and of some; in one block and in several."""
+
+    @pytest.fixture(autouse=True, params=[1 << 22, 7], ids=["whole", "blocks"])
+    def blocks(self, request, monkeypatch):
+        monkeypatch.setattr(features, "_BLOCK", request.param)
+
+    def check(self, found, expected, dtype):
+        assert found.dtype == dtype
+        atol = 1e-5 if dtype is np.float32 else 1e-12
+        np.testing.assert_allclose(found, expected, atol=atol)
+
+    def test_from_the_left(self, make, center, kind, dtype):
+        X = make(counts())
+        rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+        shown = transformed(rows.preprocessor, X)
+        weights = np.random.default_rng(0).normal(size=(X.shape[0], 3)).astype(dtype)
+        before = weights.copy()
+        self.check(rows.transposed_times(weights), shown.T @ weights.astype(float), dtype)
+        some = rows.select(np.array([4, 0, 4]))
+        expected = shown[[4, 0, 4]].T @ weights[:3].astype(float)
+        self.check(some.transposed_times(weights[:3]), expected, dtype)
+        np.testing.assert_array_equal(weights, before)
+
+    def test_from_the_right(self, make, center, kind, dtype):
+        X = make(counts())
+        rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+        shown = transformed(rows.preprocessor, X)
+        columns = np.random.default_rng(0).normal(size=(X.shape[1], 3)).astype(dtype)
+        before, expected = columns.copy(), shown @ columns.astype(float)
+        self.check(rows.times(columns), expected, dtype)
+        for part in (slice(2, 7), slice(8, 99), slice(3, 3)):
+            self.check(rows.times(columns, part), expected[part], dtype)
+        some = rows.select(np.array([4, 0, 4]))
+        self.check(some.times(columns), expected[[4, 0, 4]], dtype)
+        self.check(some.times(columns, slice(1, 3)), expected[[0, 4]], dtype)
+        self.check(rows.times(np.asfortranarray(columns)), expected, dtype)
+        self.check(rows.times(columns[:, :0]), expected[:, :0], dtype)
+        np.testing.assert_array_equal(columns, before)
+
+    def test_with_other_rows_and_themselves(self, make, center, kind, dtype):
+        X = make(counts().astype(dtype))
+        rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+        shown = transformed(rows.preprocessor, X)
+        others = rows.take(np.array([3, 2, 8]))
+        inner = rows.inner_with(others)
+        np.testing.assert_allclose(inner(slice(1, 7)), (shown @ shown[[3, 2, 8]].T)[1:7], atol=1e-6)
+        some = rows.select(np.array([4, 0, 4]))
+        for found, expected in ((rows, shown), (some, shown[[4, 0, 4]])):
+            lengths = found.squared_norms()
+            np.testing.assert_allclose(lengths, (expected**2).sum(axis=1), atol=1e-12)
+
+    def test_columns_of_dense_features(self, make, center, kind, dtype):
+        if make is sp.csr_array:
+            return  # those are never asked for a column
+        for X in (counts().astype(dtype), np.asfortranarray(counts().astype(dtype))):
+            rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+            shown, before = transformed(rows.preprocessor, X), X.copy()
+            np.testing.assert_allclose(rows.columns(slice(1, 4)), shown[:, 1:4], atol=1e-12)
+            some = rows.select(np.array([4, 0, 4]))
+            np.testing.assert_allclose(some.columns(slice(2, 5)), shown[[4, 0, 4], 2:5], atol=1e-12)
+            narrow = rows.narrow(6)
+            np.testing.assert_allclose(narrow(slice(2, 5)), shown[2:5], atol=1e-12)
+            assert rows.narrow(5) is None
+            np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_no_warning_of_columns_that_must_not_be_written_to(make, kind, recwarn):
+    """As those of a sketch: users of large graphs saw one of torch's."""
     X = make(counts())
-    rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
-    weights = np.random.default_rng(0).normal(size=(X.shape[0], 3)).astype(dtype)
-    expected = weights.T.astype(float) @ transformed(rows.preprocessor, X)
-    found = rows.mixer(dtype)(weights)
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, expected, atol=1e-5 if dtype is np.float32 else 1e-12)
-    some = rows.select(np.array([4, 0, 4]))
-    np.testing.assert_allclose(
-        some.mixer(dtype)(weights[:3]),
-        weights[:3].T.astype(float) @ transformed(rows.preprocessor, X)[[4, 0, 4]],
-        atol=1e-5 if dtype is np.float32 else 1e-12,
-    )
+    rows = Preprocessor.fit(X, kind).rows_of(X, X.shape[0])
+    columns = np.ones((X.shape[1], 2))
+    columns.flags.writeable = False
+    torch.set_warn_always(True)
+    try:
+        rows.times(columns)
+        rows.transposed_times(np.ones((X.shape[0], 2)))
+    finally:
+        torch.set_warn_always(False)
+    assert not [warning for warning in recwarn if "not writable" in str(warning.message)]
 
 
 def test_unknown_kind():
@@ -335,6 +409,8 @@ def test_one_hot_rows_of_a_grown_graph():
     new = fitted.rows_of(None, 7).take(np.arange(7))
     np.testing.assert_array_equal(inner_products(old, new).numpy(), np.eye(5, 7))
     np.testing.assert_array_equal(inner_products(new, old).numpy(), np.eye(7, 5))
+    found = fitted.rows_of(None, 7).inner_with(old)(slice(0, 7))
+    np.testing.assert_array_equal(found.numpy(), np.eye(7, 5))
 
 
 def test_rows_are_taken_lazily_and_in_order():

@@ -98,7 +98,7 @@ def test_a_model_that_someone_has_edited(folder):
     path = folder / "model.nodegp"
 
     def change(description, arrays):
-        description["scalars"]["temperature_"] = 3.0
+        description["model"]["fields"]["temperature"] = 3.0
 
     path.write_bytes(content.rewritten(path.read_bytes(), change))
     assert "not as it was written" in refused(folder, "info", "model.nodegp")
@@ -109,7 +109,8 @@ def test_indices_out_of_range_do_not_crash(folder):
     path = folder / "model.nodegp"
 
     def change(description, arrays):
-        arrays["graph.adjacency.indices"] = arrays["graph.adjacency.indices"] + 2**30
+        name = "model.graph.adjacency.indices"
+        arrays[name] = arrays[name] + 2**30
         del description["checksum"]
         description["checksum"] = _checksum(description, arrays)
 

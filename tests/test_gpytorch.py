@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import nodegp
 import reference
 from conftest import random_graph
-from nodegp.covariance import covariance
 from nodegp.features import Preprocessor
 from nodegp.filters import Filter, Identity, NeighbourMean
 from nodegp.kernels import RBF, Polynomial
 from nodegp.likelihoods import Gaussian
+from nodegp.prior import Domain, make_prior
 
 gpytorch = pytest.importorskip("gpytorch")
 module = importlib.import_module("nodegp.gpytorch")
@@ -48,10 +48,9 @@ PAIRS = {"rbf": (RBF(1.3, 0.8), rbf), "cubic": (Polynomial(3, 1.0, 0.7), cubic)}
 
 def ours(kernel, graph, a, b, filter, features):
     """The covariance as our estimators compute it."""
-    rows = Preprocessor.fit(graph.features, features, n_nodes=graph.n_nodes).rows_of(
-        graph.features, graph.n_nodes
-    )
-    return covariance(kernel, *(filter.bags(graph, rows, np.asarray(n)) for n in (a, b))).numpy()
+    domain = Domain(graph, Preprocessor.fit(graph.features, features, n_nodes=graph.n_nodes))
+    prior = make_prior(filter, kernel, domain)
+    return prior.cov(*(prior.at(domain, np.asarray(n)) for n in (a, b))).numpy()
 
 
 def close(actual, expected, tolerance=1e-8):

@@ -7,10 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import nodegp
-from helpers import hide, random_graph, rbf, smooth_classes
+from helpers import hide, random_graph, raw_domain, rbf, smooth_classes
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.covariance import covariance, variance
-from nodegp.features import Preprocessor
 from nodegp.filters import (
     Diffusion,
     Hops,
@@ -22,7 +20,7 @@ from nodegp.filters import (
 )
 from nodegp.inducing import Points
 from nodegp.kernels import RBF, Linear
-from nodegp.prior import SummedKernel, prior_at
+from nodegp.prior import SumInputs, SumPrior, make_prior, whole
 
 GRAPH = random_graph(30, seed=5)
 TRUTH = smooth_classes(GRAPH)
@@ -30,15 +28,15 @@ Y = hide(TRUTH, np.arange(0, 30, 2))
 HOPS = Hops((Identity(), NeighbourMean(), Propagation(2)))
 
 
-def rows_of(graph):
-    return Preprocessor.fit(graph.features, "raw").rows_of(graph.features, graph.n_nodes)
-
-
 def test_covariance_is_the_sum_of_independent_functions():
     nodes = np.array([3, 0, 11])
     kernels = tuple(RBF(v, s) for v, s in ((1.0, 1.0), (2.0, 0.5), (0.3, 2.0)))
-    bags = HOPS.bags(GRAPH, rows_of(GRAPH), nodes)
-    found = covariance(SummedKernel(kernels), bags, bags).numpy()
+    domain = raw_domain(GRAPH)
+    prior = make_prior(HOPS, kernels, domain)
+    assert isinstance(prior, SumPrior)
+    inputs = prior.at(domain, nodes)
+    assert isinstance(inputs, SumInputs)
+    found = prior.cov(inputs, inputs).numpy()
     X, eye = GRAPH.features, np.eye(30)
     A = GRAPH.adjacency.toarray()
     P = (A + eye) / (A + eye).sum(1, keepdims=True)
@@ -48,7 +46,21 @@ def test_covariance_is_the_sum_of_independent_functions():
     expected = expected + P @ rbf(X, X, 2.0, 0.5) @ P.T  # on the function
     expected = expected + rbf(S @ S @ X, S @ S @ X, 0.3, 2.0)  # on the features
     assert found == pytest.approx(expected[np.ix_(nodes, nodes)], abs=1e-6)
-    assert variance(SummedKernel(kernels), bags).numpy() == pytest.approx(np.diag(found))
+    assert prior.var(inputs).numpy() == pytest.approx(np.diag(found))
+    variances = [part.numpy() for part in prior.variances(inputs)]
+    assert variances[1] == pytest.approx(np.diag(P @ rbf(X, X, 2.0, 0.5) @ P.T)[nodes])
+    everyone = prior.at(domain, np.arange(30))
+    across = whole(prior.cross(everyone, inputs.materialise())).numpy()
+    assert across == pytest.approx(expected[:, nodes], abs=1e-6)
+    halved = prior.with_parameters({"parts[1].kernel.variance": 1.0})
+    learning = prior.to_learn(domain, nodes)
+    cached = prior.cached_cov(learning, learning), prior.cached_var(learning)
+    assert cached[0](prior).numpy() == pytest.approx(found)
+    assert cached[0](halved).numpy() == pytest.approx(halved.cov(inputs, inputs).numpy())
+    assert cached[1](halved).numpy() == pytest.approx(halved.var(inputs).numpy())
+    assert halved.var(inputs).numpy() == pytest.approx(np.diag(found) - variances[1] / 2)
+    part = inputs.take(np.array([2, 2]))
+    assert prior.cov(part, inputs).numpy() == pytest.approx(found[[2, 2]])
 
 
 def test_a_sum_of_one_is_that_one():
@@ -94,11 +106,24 @@ def test_a_new_class_comes_into_a_sum_with_learnt_filters():
     filter = Hops((Identity(), Diffusion(1.0)))
     model = GraphGPClassifier(Linear(2.0), filter=filter, likelihood="softmax", random_state=0)
     model.fit(GRAPH, hide(y, np.arange(0, 30, 2)))
-    start = dict(model.start_)
+    start = dict(model.model_.diagnostics.start)
     model.update(np.flatnonzero(TRUTH == 2)[:3], [2, 2, 2])
     assert model.classes_.tolist() == [0, 1, 2]
-    assert model.start_ == start
+    assert model.model_.diagnostics.start == start
     assert model.filter_.filters[1].time != 1.0
+
+
+def test_a_kernel_for_each_function():
+    kernels = (RBF(1.0, 2.0), Linear(0.5), Linear(2.0, fixed=("variance",)))
+    model = GraphGPClassifier(kernels, filter=HOPS, likelihood="softmax").fit(GRAPH, Y)
+    assert isinstance(model.kernel_, tuple)
+    assert [type(kernel) for kernel in model.kernel_] == [RBF, Linear, Linear]
+    assert model.kernel_[2].variance == 2.0
+    assert set(model.prior_.free_parameters()) == {
+        "parts[0].kernel.variance",
+        "parts[0].kernel.lengthscale",
+        "parts[1].kernel.variance",
+    }
 
 
 def opposites(seed, homophilous):
@@ -173,6 +198,16 @@ def test_what_does_not_go_together():
         Hops((HOPS, Identity()))
     with pytest.raises(ValueError, match="stay as"):
         Relations(PageRank(0.1))
+    with pytest.raises(ValueError, match="sums 3 functions here"):
+        make_prior(HOPS, (RBF(), RBF()), raw_domain(GRAPH))
+    with pytest.raises(ValueError, match="sums 3 functions here"):
+        GraphGPClassifier((RBF(), RBF()), filter=HOPS).fit(GRAPH, Y)
+    with pytest.raises(ValueError, match="kernel must be a Kernel"):
+        GraphGPClassifier((RBF(), RBF()), filter="mean").fit(GRAPH, Y)
+    prior = make_prior(HOPS, RBF(), raw_domain(GRAPH))
+    of_one_part = prior.parts[0].at(raw_domain(GRAPH), np.arange(3))
+    with pytest.raises(TypeError, match="inputs of a prior of another kind"):
+        prior.var(of_one_part)
     with pytest.raises(ValueError, match="inducing='labelled'"):
         GraphGPClassifier(filter=HOPS, inducing=Points(5)).fit(GRAPH, Y)
     with pytest.raises(AttributeError, match="no sum of filters"):
@@ -182,5 +217,5 @@ def test_what_does_not_go_together():
 def test_regression_and_a_kernel_without_a_scale():
     target = np.where(Y >= 0, GRAPH.features[:, 0], np.nan)
     assert np.isfinite(GraphGPRegressor(filter=HOPS).fit(GRAPH, target).predict()).all()
-    prior = prior_at(HOPS, Linear(1.0, fixed=("variance",)), GRAPH, rows_of(GRAPH), np.arange(3))
-    assert len(prior.kernel.free_parameters()) == 3  # each term is scaled all the same
+    prior = make_prior(HOPS, Linear(1.0, fixed=("variance",)), raw_domain(GRAPH))
+    assert len(prior.free_parameters()) == 3  # each term is scaled all the same

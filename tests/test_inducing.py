@@ -6,21 +6,26 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import FIXED_RBF, neighbourhood_mean, random_graph, rbf
+from helpers import (
+    FIXED_RBF,
+    neighbourhood_mean,
+    one_hop_prior,
+    random_graph,
+    raw_domain,
+    rbf,
+)
 from nodegp.features import Preprocessor
-from nodegp.filters import NeighbourMean
 from nodegp.inducing import MAX_LABELLED, Labelled, Points, choose, kmeans
 from nodegp.kernels import Linear, Polynomial
 
-LIKE = torch.zeros((), dtype=torch.float64)
+TEMPLATE = torch.zeros((), dtype=torch.float64)
+FIXED = one_hop_prior(FIXED_RBF)
 
 
-def prepared(inducing, kernel=FIXED_RBF, graph=None, nodes=None):
+def prepared(inducing, prior=FIXED, graph=None, nodes=None):
     graph = random_graph() if graph is None else graph
     nodes = np.arange(0, graph.n_nodes, 2) if nodes is None else nodes
-    rows = Preprocessor.fit(graph.features, "raw").rows_of(graph.features, graph.n_nodes)
-    bags = NeighbourMean().bags(graph, rows, nodes)
-    return inducing.prepare(kernel, bags, rows, LIKE, np.random.default_rng(0))
+    return inducing.prepare(prior, raw_domain(graph), nodes, TEMPLATE, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("inducing", [Labelled(), Points(6, optimise=False), Points(6)])
@@ -28,13 +33,13 @@ def test_projection_is_the_dense_formula(inducing):
     graph, nodes = random_graph(), np.arange(0, 24, 2)
     projector = prepared(inducing, graph=graph, nodes=nodes)
     points = projector.points
-    found = projector(FIXED_RBF, points).whitened()
+    found = projector(FIXED, points).whitened()
     F, X = neighbourhood_mean(graph)[nodes], graph.features
     K = rbf(X, X, FIXED_RBF.variance, FIXED_RBF.lengthscale)
     if isinstance(inducing, Labelled):
         Kuu, Kuh = F @ K @ F.T, F @ K @ F.T
     else:
-        z = projector.bags(points).rows.values.numpy()
+        z = projector.inducing(FIXED, points).rows.values.numpy()
         Kuu = rbf(z, z, FIXED_RBF.variance, FIXED_RBF.lengthscale)
         Kuh = rbf(z, X, FIXED_RBF.variance, FIXED_RBF.lengthscale) @ F.T  # Eq. 16
     chol, W = found.chol.numpy(), found.W.numpy()
@@ -46,8 +51,8 @@ def test_projection_is_the_dense_formula(inducing):
 @pytest.mark.parametrize("inducing", [Labelled(), Points(6, optimise=False), Points(6)])
 def test_a_batch_is_some_columns_of_the_whole(inducing):
     projector, batch = prepared(inducing), np.array([7, 0, 3])
-    whole = projector(FIXED_RBF, projector.points).whitened()
-    some = projector.some(FIXED_RBF, projector.points, batch)
+    whole = projector(FIXED, projector.points).whitened()
+    some = projector.minibatch(FIXED, projector.points, batch)
     torch.testing.assert_close(some.chol, whole.chol)
     torch.testing.assert_close(some.W, whole.W[:, batch], rtol=1e-7, atol=1e-7)
     torch.testing.assert_close(some.prior_var, whole.prior_var[batch], rtol=1e-7, atol=1e-7)
@@ -55,9 +60,10 @@ def test_a_batch_is_some_columns_of_the_whole(inducing):
 
 @pytest.mark.parametrize("kernel", [FIXED_RBF, Polynomial(3, 1.0, 2.0), Linear(2.0)])
 def test_points_cached_where_they_started_are_points_given(kernel):
-    moving, still = prepared(Points(6), kernel), prepared(Points(6, optimise=False), kernel)
+    prior = one_hop_prior(kernel)
+    moving, still = prepared(Points(6), prior), prepared(Points(6, optimise=False), prior)
     assert still.points is None
-    for a, b in zip(moving(kernel, moving.points), still(kernel, None), strict=True):
+    for a, b in zip(moving(prior, moving.points), still(prior, None), strict=True):
         torch.testing.assert_close(torch.as_tensor(a), torch.as_tensor(b), rtol=1e-7, atol=1e-7)
 
 

@@ -26,7 +26,6 @@ from helpers import (
     toy_problem,
 )
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.covariance import covariance
 from nodegp.inducing import Labelled, Points
 from nodegp.inference import Adam, Dual
 from nodegp.inference.dual import _Search
@@ -161,7 +160,7 @@ def test_points_at_every_node_lose_nothing(name):
         for inducing in (Labelled(), Points(14, optimise=False))
     )
     assert points.elbo == pytest.approx(labelled.elbo, rel=1e-5)
-    for a, b in zip(labelled.labels, points.labels, strict=True):
+    for a, b in zip(labelled.label_marginals, points.label_marginals, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
@@ -210,8 +209,8 @@ def test_engines_agree(name, inducing):
     tolerance = 3e-3 if name == "robustmax" else 1e-4
     assert adam.elbo == pytest.approx(dual.elbo, rel=tolerance)
     if name != "robustmax":
-        torch.testing.assert_close(adam.labels.mean, dual.labels.mean, rtol=0.02, atol=0.02)
-        torch.testing.assert_close(adam.labels.var, dual.labels.var, rtol=0.02, atol=0.02)
+        for a, b in zip(adam.label_marginals, dual.label_marginals, strict=True):
+            torch.testing.assert_close(a, b, rtol=0.02, atol=0.02)
 
 
 @each_likelihood
@@ -220,11 +219,11 @@ def test_reported_elbo_is_that_of_the_reported_posterior(name, engine):
     """Eq. 5 from the posterior alone: dense KL between q(h) and p(h) at the labelled nodes."""
     problem = toy_problem(FIXED_LIKELIHOODS[name], confidence=0.9)
     fit = engine.fit(problem, quiet)
-    bags = problem.projector.bags(None)
-    marginals, (mean, cov) = fit.posterior.marginals(bags), fit.posterior.joint(bags)
+    labelled = problem.projector.inducing(problem.prior, None)
+    marginals, (mean, cov) = fit.posterior.marginals(labelled), fit.posterior.joint(labelled)
     value = problem.likelihood.expected_log_prob(problem.y, *marginals, problem.confidence).sum()
     prior = torch.distributions.MultivariateNormal(
-        torch.zeros(len(bags)).double(), covariance(problem.kernel, bags, bags)
+        torch.zeros(len(labelled)).double(), problem.prior.cov(labelled, labelled)
     )
     kl = sum(
         torch.distributions.kl_divergence(torch.distributions.MultivariateNormal(m, C), prior)
@@ -245,7 +244,7 @@ def test_elbo_never_falls(name, seed, n_labels, spread):
         n_labels=n_labels,
         seed=seed,
     )
-    projection = problem.projector(problem.kernel, None)
+    projection = problem.projector(problem.prior, None)
     labels = Labels(problem.y, problem.confidence)
     start = start_sites(projection, problem.likelihood, labels, problem.n_latents)
     found = solve(projection, problem.likelihood, labels, start, 1e-6, 300)
@@ -278,11 +277,11 @@ def test_converged_sites_match_the_likelihood(name):
     problem = toy_problem(FIXED_LIKELIHOODS[name], seed=SMOOTH_SEED)
     fit = TIGHT.fit(problem, quiet)
     assert fit.converged
-    g = problem.likelihood.expectation(problem.y, *fit.labels, problem.confidence)
+    g = problem.likelihood.expectation(problem.y, *fit.label_marginals, problem.confidence)
     lambda2 = (-2 * g.variance_gradient).clamp_min(0)
     scale = float(lambda2.norm())
     torch.testing.assert_close(fit.sites.lambda2.mT, lambda2, rtol=0, atol=1e-6 * scale)
-    expected = g.mean_gradient + lambda2 * fit.labels.mean
+    expected = g.mean_gradient + lambda2 * fit.label_marginals.mean
     scale = float(expected.norm())
     torch.testing.assert_close(fit.sites.lambda1.mT, expected, rtol=0, atol=1e-6 * scale)
 
@@ -295,7 +294,7 @@ def test_converged_sites_match_the_likelihood(name):
 @pytest.mark.parametrize("converged", [True, False])
 def test_gradients_with_the_sites_held(name, inducing, converged):
     problem = toy_problem(FIXED_LIKELIHOODS[name], INDUCING[inducing], confidence=0.9)
-    projection = problem.projector(problem.kernel, None)
+    projection = problem.projector(problem.prior, None)
     labels = Labels(problem.y, problem.confidence)
     rng = np.random.default_rng(8)
     shape = (problem.n_latents, len(problem.y))
@@ -361,8 +360,8 @@ def test_gradient_of_the_profiled_elbo(name, kernel, inducing):
 def converged_elbo(problem, theta, points=None):
     """The ELBO at these hyper-parameters (logs) with the sites at rest."""
     names = problem.free_parameters()
-    kernel, likelihood = problem.components(dict(zip(names, np.exp(theta).tolist(), strict=True)))
-    projection = problem.projector(kernel, points)
+    prior, likelihood = problem.components(dict(zip(names, np.exp(theta).tolist(), strict=True)))
+    projection = problem.projector(prior, points)
     labels = Labels(problem.y, problem.confidence)
     start = start_sites(projection, likelihood, labels, problem.n_latents)
     found = solve(projection, likelihood, labels, start, 1e-9, 3000)
@@ -374,7 +373,8 @@ def test_a_hyperparameter_search_ends_where_the_bound_is_flat():
     problem = toy_problem(FIXED_LIKELIHOODS["softmax"], kernel=RBF(1.0, 1.0))
     fit = Dual().fit(problem, quiet)
     assert fit.converged
-    theta = np.log([fit.posterior.kernel.variance, fit.posterior.kernel.lengthscale])
+    kernel = fit.posterior.prior.kernel
+    theta = np.log([kernel.variance, kernel.lengthscale])
     for direction in np.eye(2):
         for sign in (1, -1):
             moved = theta + 0.05 * sign * direction

@@ -13,19 +13,22 @@ from helpers import (
     FIXED_LIKELIHOODS,
     FIXED_RBF,
     hide,
-    node_bags,
+    one_hop_prior,
     quiet,
     random_graph,
+    raw_domain,
     smooth_classes,
     toy_problem,
 )
 from nodegp import GraphGPClassifier
 from nodegp import posterior as posterior_module
-from nodegp.estimators import base as estimators_base
 from nodegp.inducing import Labelled, Points
 from nodegp.inference import Adam, Dual, sites
 from nodegp.kernels import RBF
+from nodegp.likelihoods import Softmax
+from nodegp.model import classifier as classifier_module
 from nodegp.posterior import Marginals, leave_one_out
+from nodegp.prior import cross as cross_module
 
 STILL_POINTS = Points(8, optimise=False)
 INDUCING = {"labelled": Labelled(), "points": STILL_POINTS}
@@ -44,16 +47,27 @@ def test_blocks_of_labels_are_the_whole(name, monkeypatch):
     monkeypatch.setattr(sites, "_BLOCK", 5 * 8 * 3)
     blocks = TIGHT.fit(toy_problem(FIXED_LIKELIHOODS[name], STILL_POINTS), quiet)
     assert blocks.elbo == pytest.approx(whole.elbo, rel=1e-9)
-    torch.testing.assert_close(blocks.labels.mean, whole.labels.mean, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        blocks.label_marginals.mean, whole.label_marginals.mean, rtol=1e-5, atol=1e-6
+    )
 
 
-def test_blocks_of_predictions_are_the_whole(monkeypatch):
+@pytest.mark.parametrize("filter", ["auto", "mean"])
+def test_blocks_of_predictions_are_the_whole(filter, monkeypatch):
     graph = random_graph()
-    model = GraphGPClassifier(FIXED_RBF).fit(graph, hide(smooth_classes(graph), np.arange(9)))
+    model = GraphGPClassifier(FIXED_RBF, filter=filter)
+    model.fit(graph, hide(smooth_classes(graph), np.arange(9)))
     whole, latent = model.predict_proba(), model.predict_latent()
-    monkeypatch.setattr(estimators_base, "_CROSS_BUDGET", 40)
     monkeypatch.setattr(posterior_module, "_BLOCK", 60)
-    assert len(list(model._marginal_blocks(graph, np.arange(24)))) > 3
+    monkeypatch.setattr(cross_module, "_BY_ROW", 40)
+    monkeypatch.setattr(classifier_module, "_AT_ONCE", 400)
+    sizes, predict = [], Softmax.predict
+    monkeypatch.setattr(
+        Softmax, "predict", lambda self, *m: sizes.append(len(m[0])) or predict(self, *m)
+    )
+    model.predict_proba()
+    assert len(sizes) > 3
+    assert sum(sizes) == 24
     np.testing.assert_allclose(model.predict_proba(), whole, atol=1e-12)
     for a, b in zip(model.predict_latent(), latent, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
@@ -73,7 +87,7 @@ def test_adam_moves_points_and_hyperparameters():
     problem = toy_problem(FIXED_LIKELIHOODS["softmax"], Points(5), kernel=RBF())
     fit = engine.fit(problem, quiet)
     assert not torch.allclose(fit.posterior.inducing.rows.values, problem.projector.points)
-    assert fit.posterior.kernel.lengthscale != 1.0
+    assert fit.posterior.prior.kernel.lengthscale != 1.0
     assert fit.elbo == max(fit.elbo_trace)
 
 
@@ -126,18 +140,6 @@ def test_float32_predictions_are_close_to_float64():
     np.testing.assert_allclose(single, double, atol=1e-3)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("engine", ["dual", Adam(max_iter=50, tol=0)], ids=["dual", "adam"])
-def test_cuda_is_close_to_cpu(engine, tmp_path):
-    graph = random_graph()
-    y = hide(smooth_classes(graph), np.arange(12))
-    models = [
-        GraphGPClassifier(RBF(), engine=engine, device=d).fit(graph, y) for d in ("cpu", "cuda")
-    ]
-    np.testing.assert_allclose(models[0].predict_proba(), models[1].predict_proba(), atol=1e-4)
-    models[1].save(tmp_path / "m")
-
-
 # --- leave-one-out against refits -------------------------------------------------------------
 
 
@@ -151,15 +153,16 @@ def loo_and_refits(likelihood, inducing, engine, every=1):
         # All nodes' features seed k-means, so the points are the same in every fit.
         return engine.fit(toy_problem(likelihood, inducing, graph=graph, nodes=labelled), quiet)
 
+    def at(some):
+        return one_hop_prior().at(raw_domain(graph), some)
+
     whole = fit(nodes)
-    divided = leave_one_out(whole.labels, whole.explained, whole.kept, whole.alpha)
-    refits = [
-        fit(np.delete(nodes, n)).posterior.marginals(node_bags(graph, nodes[[n]])) for n in left_out
-    ]
+    divided = leave_one_out(whole.label_marginals, whole.explained, whole.kept, whole.alpha)
+    refits = [fit(np.delete(nodes, n)).posterior.marginals(at(nodes[[n]])) for n in left_out]
     return (
         Marginals(*(part[list(left_out)] for part in divided)),
         Marginals(*(torch.cat(part) for part in zip(*refits, strict=True))),
-        Marginals(*(part[list(left_out)] for part in whole.labels)),
+        Marginals(*(part[list(left_out)] for part in whole.label_marginals)),
     )
 
 

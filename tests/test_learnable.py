@@ -9,12 +9,14 @@ import pytest
 import torch
 
 import nodegp
-from helpers import hide, random_graph, smooth_classes, smooth_scores
+from helpers import hide, random_graph, raw_domain, smooth_classes, smooth_scores
 from nodegp import GraphGPClassifier, GraphGPRegressor
 from nodegp.filters import Chebyshev, Diffusion, MaternFilter, PageRank, RegularisedLaplacian
 from nodegp.inducing import Points
 from nodegp.inference import Adam
 from nodegp.kernels import RBF, Linear, Polynomial
+from nodegp.prior import FilteredFeatures
+from nodegp.prior.rows import BasisRows
 
 GRAPH = random_graph(40, seed=4)
 TRUTH = smooth_classes(GRAPH)
@@ -64,22 +66,49 @@ def test_the_bound_rises_to_where_it_is_flat(filter):
 @pytest.mark.parametrize("filter", FREE, ids=lambda f: type(f).__name__)
 def test_gradients_against_finite_differences(filter, kernel):
     """Of the covariance of some nodes, in every hyper-parameter of filter and kernel."""
-    from nodegp.covariance import covariance, variance
-    from nodegp.features import Preprocessor
-    from nodegp.prior import BasisBags, FilteredKernel
-
-    rows = Preprocessor.fit(GRAPH.features, "raw").rows_of(GRAPH.features, GRAPH.n_nodes)
-    bags = BasisBags(filter.basis(GRAPH, rows, np.arange(9)))
-    prior = FilteredKernel(kernel.learn(*kernel.parameters()), filter)
+    prior = FilteredFeatures(kernel.learn(*kernel.parameters()), filter)
+    inputs = prior.to_learn(raw_domain(GRAPH), np.arange(9))
+    assert isinstance(inputs.rows, BasisRows)
     weight = torch.randn(9, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def value(log_values):
         named = dict(zip(prior.parameters(), log_values.exp(), strict=True))
         chosen = prior.with_parameters(named)
-        return (weight * covariance(chosen, bags, bags)).sum() + variance(chosen, bags).sum()
+        return (weight * chosen.cov(inputs, inputs)).sum() + chosen.var(inputs).sum()
 
     start = torch.tensor([float(v) for v in prior.parameters().values()]).double().log()
     assert torch.autograd.gradcheck(value, start.requires_grad_(), atol=1e-5, rtol=1e-4)
+
+
+def test_covariances_with_points_that_learn_too():
+    """Of nodes with points, and of either alone, against finite differences."""
+    prior = FilteredFeatures(RBF(1.0, 0.8), PageRank(0.3))
+    inputs = prior.to_learn(raw_domain(GRAPH), np.arange(5))
+    points = torch.randn(3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def value(log_values, points):
+        chosen = prior.with_parameters(dict(zip(prior.parameters(), log_values.exp(), strict=True)))
+        u = chosen.points(points)
+        parts = [chosen.cov(inputs, u), chosen.cov(u, inputs), chosen.cov(u, u), chosen.var(u)]
+        return torch.cat([part.ravel() for part in parts])
+
+    start = torch.tensor([*prior.parameters().values()]).double().log()
+    parts = start.requires_grad_(), points.requires_grad_()
+    assert torch.autograd.gradcheck(value, parts, atol=1e-5, rtol=1e-4)
+
+
+def test_what_was_learnt_holds_when_frozen_and_for_all_nodes():
+    prior = FilteredFeatures(RBF(1.0, 0.8), PageRank(0.3))
+    domain, nodes = raw_domain(GRAPH), np.arange(9)
+    learning = prior.to_learn(domain, nodes)
+    for strength in (0.4, 5.0):
+        learnt = prior.with_parameters({"filter.strength": strength})
+        expected = learnt.cov(learning, learning)
+        frozen = learnt.freeze(learning)
+        np.testing.assert_allclose(learnt.cov(frozen, frozen), expected, atol=1e-12)
+        asked = learnt.at(domain, nodes)
+        np.testing.assert_allclose(learnt.cov(asked, frozen), expected, atol=1e-12)
+        np.testing.assert_allclose(learnt.var(asked), learnt.var(learning), atol=1e-12)
 
 
 def test_points_adam_regression_and_new_nodes(tmp_path):
@@ -108,3 +137,4 @@ def test_an_update_goes_on_from_the_filter_learnt():
 def test_on_the_function_a_filter_stays_as_it_is():
     fitted = model(PageRank(0.3, on="function", order=3)).fit(GRAPH, Y)
     assert fitted.filter_.teleport == 0.3
+    assert fitted.prior_.free_parameters() == {}

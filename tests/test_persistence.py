@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 from safetensors.numpy import load_file, save_file
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import nodegp
 from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
+from nodegp.filters import Hops, Identity, PageRank, Relations
 from nodegp.inducing import Points
 from nodegp.inference import Adam
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
+from nodegp.operators import operator_of
 from nodegp.persistence import ModelFileError, _checksum
+from nodegp.prior import FilteredFeatures, lengths
 
 GRAPH = random_graph()
 SHOWN = np.arange(0, 24, 2)
@@ -159,6 +163,105 @@ def test_random_streams_are_not_saved(tmp_path):
     assert round_trip(model, tmp_path / "m").random_state is None
 
 
+# --- lengths of filtered rows ------------------------------------------------------------------
+
+
+def wide_graph(n_nodes=90, features=True):
+    """Words that neighbours share; more nodes than are made row by row."""
+    rng = np.random.default_rng(3)
+    A = sp.csr_array(sp.random_array((n_nodes, n_nodes), density=0.05, rng=rng))
+    kinds = {"near": A, "far": sp.csr_array(A @ A)}
+    words = sp.csr_array(rng.poisson(0.3, size=(n_nodes, 40)).astype(float))
+    return Graph(kinds, words if features else None)
+
+
+@pytest.fixture
+def sketched(monkeypatch):
+    """Lengths are estimated on small graphs too."""
+    monkeypatch.setattr(lengths, "_FEW_COLUMNS", 0)
+    monkeypatch.setattr(lengths, "_FEW_ENTRIES", 0)
+
+
+def products(graph):
+    """Columns that the operators of a graph and of its kinds of edges were multiplied with."""
+    views = [graph, *(graph.relation(name) for name in graph.relations)]
+    return sum(operator_of(view, loops).products for view in views for loops in (True, False))
+
+
+MANY_HOPS = {
+    "one filter": PageRank(0.1, fixed=("strength",)),
+    "a learnt one": PageRank(0.1),
+    "a sum": Hops((Identity(), PageRank(0.1, fixed=("strength",)))),
+    "kinds of edges": Relations(),
+}
+
+
+def some_labels(n_nodes=90):
+    return np.where(np.arange(n_nodes) % 4 == 0, np.arange(n_nodes) % 3, -1)
+
+
+def assert_lengths_are_kept(model, tmp_path, sketch):
+    """The same to the bit after loading, with nothing sent over the edges but label columns."""
+    parts = getattr(model.prior_, "parts", (model.prior_,))
+    filtered = [part for part in parts if isinstance(part, FilteredFeatures)]
+    assert {part.sketch for part in filtered} == {sketch}
+    n_columns = sum(part.filter.polynomial().order for part in filtered) * len(model.labelled_)
+    model.predict_proba()  # which finds the lengths
+    again = round_trip(model, tmp_path / "m", include_graph=True)
+    assert products(again.graph_) == 0  # reading alone needs none
+    assert_same(model, again, None)
+    assert products(again.graph_) == n_columns
+    # Nor are they lost when the model that was read is saved.
+    twice = round_trip(again, tmp_path / "twice", include_graph=True)
+    assert_same(model, twice, None)
+    assert products(twice.graph_) == n_columns
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("filter", MANY_HOPS.values(), ids=list(MANY_HOPS))
+@pytest.mark.parametrize("features", [True, False], ids=["features", "no features"])
+def test_lengths_go_with_the_graph(filter, features, sketched, tmp_path):
+    model = GraphGPClassifier(filter=filter, max_iter=5)
+    model.fit(wide_graph(features=features), some_labels())
+    assert_lengths_are_kept(model, tmp_path, lengths.WIDTH)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("filter", MANY_HOPS.values(), ids=list(MANY_HOPS))
+def test_exact_lengths_go_with_the_graph_too(filter, tmp_path):
+    model = GraphGPClassifier(filter=filter, max_iter=5).fit(wide_graph(), some_labels())
+    assert_lengths_are_kept(model, tmp_path, 0)
+
+
+def test_lengths_on_a_graph_that_is_large_enough_to_estimate_them(tmp_path):
+    rng = np.random.default_rng(4)
+    A = sp.csr_array(sp.random_array((9000, 9000), density=0.0005, rng=rng))
+    words = sp.csr_array(sp.random_array((9000, 500), density=0.01, rng=rng))
+    words.data[:] = 1.0
+    model = GraphGPClassifier(filter=MANY_HOPS["a sum"], max_iter=1)
+    y = np.where(np.arange(9000) % 600 == 0, np.arange(9000) // 600 % 3, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(Graph({"one kind": A}, words), y)
+    assert_lengths_are_kept(model, tmp_path, lengths.WIDTH)
+
+
+def test_without_the_graph_lengths_stay_at_home_and_come_out_the_same(sketched, tmp_path):
+    model = GraphGPClassifier(filter=MANY_HOPS["one filter"]).fit(wide_graph(), some_labels())
+    before = model.predict_latent()
+    again = round_trip(model, tmp_path / "m")
+    assert not any(name.startswith("lengths") for name in load_file(tmp_path / "m"))
+    for a, b in zip(again.predict_latent(wide_graph()), before, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_a_model_that_was_not_asked_has_no_lengths_to_keep(sketched, tmp_path):
+    model = GraphGPClassifier(filter=MANY_HOPS["one filter"]).fit(wide_graph(), some_labels())
+    again = round_trip(model, tmp_path / "m", include_graph=True)
+    assert not any(name.startswith("lengths") for name in load_file(tmp_path / "m"))
+    assert_same(model, again, None)
+
+
 # --- the file ---------------------------------------------------------------------------------
 
 
@@ -184,7 +287,7 @@ def test_the_file_is_arrays_and_json(saved, monkeypatch):
     )
     description = json.loads(header["__metadata__"]["nodegp"])
     assert description["format"] == "nodegp-model"
-    assert description["version"] == 1
+    assert description["version"] == 2
 
 
 ODD_NAMES = ["", "a", "é", "日本", "😀", "two\nlines", 'q"uote', "\x00\x01", "\ud800"]
@@ -210,13 +313,13 @@ def test_many_names_do_not_crowd_the_description(tmp_path):
     assert int.from_bytes(path.read_bytes()[:8], "little") < 20_000
 
 
-def test_names_as_the_first_version_wrote_them(saved):
-    """Text used to be lists in the description."""
+def test_names_in_the_description_are_read_too(saved):
+    """Where text and numbers are mixed they are lists there."""
     before = nodegp.load(saved)
 
     def change(description):
         names = before.classes_.tolist()
-        description["arrays"]["classes_"] = {"strings": names, "object": False}
+        description["model"]["fields"]["classes"] = {"strings": names, "object": False}
 
     rewritten(saved, change)
     again = nodegp.load(saved)
@@ -273,15 +376,55 @@ def test_a_newer_version(saved):
         nodegp.load(saved)
 
 
+def test_the_first_version_is_refused_with_what_to_do(tmp_path):
+    """A file as nodegp 0.1 wrote it, down to the checksum."""
+    description = {
+        "format": "nodegp-model",
+        "version": 1,
+        "estimator": "GraphGPClassifier",
+        "parameters": {"features": "auto", "device": None},
+        "components": {"kernel_": FIXED_RBF.to_dict()},
+        "scalars": {"elbo_": -13.2, "table_": False},
+        "arrays": {"labelled_": {"array": "labelled_"}},
+    }
+    arrays = {"labelled_": np.arange(3), "posterior.mean": np.ones((2, 3))}
+    description["checksum"] = _checksum(description, arrays)
+    save_file(arrays, tmp_path / "old.nodegp", metadata={"nodegp": json.dumps(description)})
+    with pytest.raises(ModelFileError) as caught:
+        nodegp.load(tmp_path / "old.nodegp")
+    assert str(caught.value) == (
+        f"{str(tmp_path / 'old.nodegp')!r} has format version 1, of nodegp 0.1, which this "
+        "version does not read; fit the model again and save it."
+    )
+
+
+def part(description, *names):
+    """A part of the fitted model as the description has it."""
+    here = description["model"]
+    for name in names:
+        here = here["fields"][name]
+    return here
+
+
 DAMAGES = {
     "no version": lambda d: d.pop("version"),
-    "no components": lambda d: d.pop("components"),
-    "no preprocessor": lambda d: d.pop("preprocessor"),
+    "no model": lambda d: d.pop("model"),
+    "no parameters": lambda d: d.pop("parameters"),
+    "no prior": lambda d: part(d, "posterior")["fields"].pop("prior"),
+    "no preprocessor": lambda d: part(d)["fields"].pop("preprocessor"),
     "odd version": lambda d: d.update(version="one"),
     "odd estimator": lambda d: d.update(estimator="Nonsense"),
-    "odd kernel": lambda d: d["components"]["kernel_"].update(type="Nonsense"),
-    "odd setting": lambda d: d["components"]["kernel_"].update(nonsense=1),
-    "lost array": lambda d: d["arrays"]["labelled_"].update(array="nonsense"),
+    "odd model": lambda d: d.update(model=part(d, "observations")),
+    "odd value": lambda d: part(d, "posterior").update(type="Nonsense"),
+    "odd field": lambda d: part(d, "posterior")["fields"].update(nonsense=1),
+    "odd kind": lambda d: part(d)["fields"].update(classes={"nonsense": 1}),
+    "odd kernel": lambda d: part(d, "posterior", "prior")["component"]["kernel"].update(
+        type="Nonsense"
+    ),
+    "odd setting": lambda d: part(d, "posterior", "prior")["component"]["kernel"].update(
+        nonsense=1
+    ),
+    "lost array": lambda d: part(d, "observations", "nodes").update(array="nonsense"),
 }
 
 

@@ -6,23 +6,28 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import FIXED_RBF, neighbourhood_mean, random_graph, rbf
+from helpers import (
+    FIXED_RBF,
+    neighbourhood_mean,
+    one_hop_prior,
+    random_graph,
+    raw_domain,
+    rbf,
+)
 from nodegp import posterior as module
-from nodegp.features import Preprocessor
-from nodegp.filters import Bags, NeighbourMean
 from nodegp.linalg import cholesky
 from nodegp.posterior import Marginals, Posterior, Sites, leave_one_out, sample_joint
+from nodegp.prior import Inputs
 
 GRAPH = random_graph(20)
 LABELLED = np.arange(0, 20, 3)
 
 
-def all_bags(nodes=None) -> Bags:
-    rows = Preprocessor.fit(GRAPH.features, "raw").rows_of(GRAPH.features, GRAPH.n_nodes)
-    return NeighbourMean().bags(GRAPH, rows, np.arange(20) if nodes is None else nodes)
+def inputs(nodes=None) -> Inputs:
+    return one_hop_prior().at(raw_domain(GRAPH), np.arange(20) if nodes is None else nodes)
 
 
-def prior() -> np.ndarray:
+def prior_covariance() -> np.ndarray:
     F, X = neighbourhood_mean(GRAPH), GRAPH.features
     return F @ rbf(X, X, FIXED_RBF.variance, FIXED_RBF.lengthscale) @ F.T
 
@@ -31,12 +36,12 @@ def whitened() -> tuple[Posterior, np.ndarray, np.ndarray]:
     """Any q will do: two latents with random moments of v, and those of u = L v."""
     rng = np.random.default_rng(3)
     M = len(LABELLED)
-    L = cholesky(torch.from_numpy(prior()[np.ix_(LABELLED, LABELLED)]))[0]
+    L = cholesky(torch.from_numpy(prior_covariance()[np.ix_(LABELLED, LABELLED)]))[0]
     mean, root = rng.normal(size=(2, M)), 0.3 * rng.normal(size=(2, M, M))
     cov = root @ root.transpose(0, 2, 1)
     q = Posterior(
-        FIXED_RBF,
-        all_bags(LABELLED).in_memory(),
+        one_hop_prior(),
+        inputs(LABELLED).materialise(),
         L,
         torch.from_numpy(mean),
         torch.from_numpy(np.eye(M) - cov),
@@ -51,7 +56,7 @@ def unwhitened() -> tuple[Posterior, np.ndarray, np.ndarray]:
     K = (q.chol @ q.chol.mT).numpy()
     return (
         Posterior(
-            q.kernel,
+            q.prior,
             q.inducing,
             None,
             torch.from_numpy(mean @ inverse),
@@ -74,7 +79,7 @@ def posterior(case) -> Posterior:
 
 def dense_joint(mean_u: np.ndarray, cov_u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """h | u is Gaussian; u is averaged out."""
-    K = prior()
+    K = prior_covariance()
     project = K[:, LABELLED] @ np.linalg.inv(K[np.ix_(LABELLED, LABELLED)])
     left = K - project @ K[LABELLED]
     return (mean_u @ project.T).T, left + project @ cov_u @ project.T
@@ -82,28 +87,28 @@ def dense_joint(mean_u: np.ndarray, cov_u: np.ndarray) -> tuple[np.ndarray, np.n
 
 def test_joint_is_the_dense_formula(case):
     posterior, *moments_of_u = case
-    mean, cov = posterior.joint(all_bags())
+    mean, cov = posterior.joint(inputs())
     expected_mean, expected_cov = dense_joint(*moments_of_u)
     np.testing.assert_allclose(mean, expected_mean, atol=1e-7)
     np.testing.assert_allclose(cov, expected_cov, atol=1e-7)
 
 
 def test_marginals_are_the_diagonal_of_the_joint(posterior):
-    mean, cov = posterior.joint(all_bags())
-    marginals = posterior.marginals(all_bags())
+    mean, cov = posterior.joint(inputs())
+    marginals = posterior.marginals(inputs())
     torch.testing.assert_close(marginals.mean, mean, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(marginals.var, cov.diagonal(dim1=1, dim2=2).mT, rtol=1e-8, atol=1e-8)
 
 
 def test_blocks_are_the_whole(posterior, monkeypatch):
-    whole = posterior.marginals(all_bags())
+    whole = posterior.marginals(inputs())
     monkeypatch.setattr(module, "_BLOCK", 1)
-    for a, b in zip(whole, posterior.marginals(all_bags()), strict=True):
+    for a, b in zip(whole, posterior.marginals(inputs()), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
 def test_samples_have_the_joint_mean_and_covariance(posterior):
-    mean, cov = posterior.joint(all_bags(np.arange(5)))
+    mean, cov = posterior.joint(inputs(np.arange(5)))
     n = 40_000
     draws = sample_joint(mean, cov, n, np.random.default_rng(0)).numpy()
     assert draws.shape == (n, 5, 2)

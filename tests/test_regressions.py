@@ -8,17 +8,16 @@ import scipy.sparse as sp
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
-from helpers import one_hop
+from helpers import one_hop, one_hop_prior, raw_domain
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.calibration import fit_temperature
 from nodegp.component import Component
-from nodegp.covariance import VarianceCache
 from nodegp.features import Preprocessor
-from nodegp.filters import NeighbourMean
 from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
 from nodegp.kernels import RBF, Linear, Matern
 from nodegp.likelihoods import Gaussian
+from nodegp.model.calibration import fit_temperature
+from nodegp.prior.tiles import VarianceCache
 
 
 def labelled_graph(n=80, n_labels=40, n_features=3, seed=0):
@@ -139,28 +138,27 @@ def test_a_composite_kernel_does_not_pretend_to_learn():
 
 def test_gradients_through_a_hub_do_not_keep_its_tiles(monkeypatch):
     # With every tile kept, memory would grow with the square of the degree.
-    import nodegp.covariance as module
+    import nodegp.prior.tiles as module
 
     monkeypatch.setattr(module, "TILE", 64)
     monkeypatch.setattr(module, "CACHE", 1)
     star = sp.coo_array((np.ones(60), (np.zeros(60, int), np.arange(1, 61))), shape=(61, 61))
     X = np.random.default_rng(0).standard_normal((61, 2))
     graph = Graph(star, X)
-    rows = Preprocessor.fit(X, "raw").rows_of(X, 61)
-    bags = NeighbourMean().bags(graph, rows, np.array([0]))
+    hub = one_hop_prior().at(raw_domain(graph), np.array([0]))
     scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()), lambda t: t):
-        VarianceCache(RBF(), bags)(RBF(lengthscale=scale))
+        VarianceCache(RBF(), hub)(RBF(lengthscale=scale))
     assert max(saved, default=0) < 61  # nothing of the size of a tile
 
 
 def test_joint_covariance_of_too_many_nodes_is_refused(monkeypatch):
-    from nodegp.estimators import base
+    from nodegp.model import fitted
 
     A, X, y = labelled_graph()
     model = GraphGPClassifier().fit(Graph(A, X), y)
-    monkeypatch.setattr(base, "_CROSS_BUDGET", 80 * 80)
+    monkeypatch.setattr(fitted, "_JOINT", 80 * 80)
     with pytest.raises(ValueError, match="pass nodes="):
         model.predict_latent(cov=True)
     assert model.predict_latent(nodes=[1, 2], cov=True)[1].shape == (3, 2, 2)
@@ -186,11 +184,3 @@ def test_saving_into_a_folder_that_is_not_there(tmp_path):
     model = GraphGPClassifier().fit(Graph(A, X), y)
     with pytest.raises(FileNotFoundError, match="no folder"):
         model.save(tmp_path / "nowhere" / "model.nodegp")
-
-
-def test_cuda_asked_for_where_there_is_none():
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
-    A, X, y = labelled_graph()
-    with pytest.raises(ValueError, match="no CUDA"):
-        GraphGPClassifier(device="cuda").fit(Graph(A, X), y)

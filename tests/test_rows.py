@@ -149,6 +149,48 @@ def test_rows_take_norms_and_dense(form, size):
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_lengths_that_a_prior_defines(form):
+    """They stand for the rows' own, go along with them, and change no inner product."""
+    rows, X = rows_of_form(form)
+    sketch = torch.arange(14.0, dtype=torch.float64).view(7, 2)
+    scaled = Rows(rows.values, rows.centre, sketch)
+    np.testing.assert_array_equal(scaled.squared_norms(), (sketch**2).sum(1))
+    part = scaled.take(np.array([4, 1, 4]))
+    np.testing.assert_array_equal(part.squared_norms(), [145.0, 13.0, 145.0])
+    assert rows.sketches() is None
+    np.testing.assert_array_equal(scaled.sketches()(slice(2, 4)), sketch[2:4])
+    other, Y = rows_of_form("dense", n=3, seed=2)
+    for source in (rows, scaled):
+        inner = source.inner_with(other)
+        np.testing.assert_allclose(inner(slice(1, 5)), X[1:5] @ Y.T, atol=1e-12)
+    assert scaled.materialise() is scaled
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_as_an_array_and_narrow_ones_in_ranges(form):
+    rows, X = rows_of_form(form)
+    np.testing.assert_allclose(rows.dense(), X, atol=1e-15)
+    narrow = rows.narrow(5)
+    assert (narrow is None) == (form != "dense")
+    if narrow is not None:
+        np.testing.assert_array_equal(narrow(slice(2, 4)), X[2:4])
+    assert rows.narrow(4) is None
+    if form != "centred":  # widened are those of a graph without features only
+        np.testing.assert_array_equal(rows.dense(7), np.hstack([X, np.zeros((7, 2))]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_equal_rows_are_known_again(form):
+    rows, X = rows_of_form(form)
+    marks = rows.fingerprints
+    assert len(set(marks)) == len(marks) == len(X)
+    again = rows.take(np.array([4, 1, 4])).fingerprints
+    assert again == (marks[4], marks[1], marks[4])
+    changed, _ = rows_of_form(form, seed=1)
+    assert not set(changed.fingerprints) & {mark for n, mark in enumerate(marks) if n != 1}
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("sums", ["one", "other", "almost one"])
 def test_combined_rows(form, sums):
     rows, X = rows_of_form(form)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import nodegp
 from helpers import hide, one_hop, random_graph, smooth_classes, smooth_scores
-from nodegp import GraphGPClassifier, GraphGPRegressor
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
+from nodegp.filters import Hops, Identity, PageRank, Relations
 from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
-from nodegp.kernels import RBF, Polynomial
+from nodegp.kernels import RBF, Cosine, Linear, Polynomial
+from nodegp.operators import operator_of
+from nodegp.prior import FilteredFeatures, lengths
 
 GRAPH = random_graph(40)
 TRUTH = smooth_classes(GRAPH)
@@ -139,3 +143,130 @@ def test_a_prior_stays_where_it_was_set(tmp_path):
     fresh = classifier(**settings).fit(GRAPH, hide(TRUTH, np.union1d(FIRST, MORE)))
     for name, value in fresh.kernel_.parameters().items():
         assert updated.kernel_.parameters()[name] == pytest.approx(value, rel=0.05)
+
+
+# --- what is kept for a graph never holds a label that is gone -----------------------------------
+
+KINDS = np.random.default_rng(8).integers(3, size=130)
+TIGHT = Dual(tol=1e-8, max_steps=2000)
+
+
+def words_graph(kind: str) -> Graph:
+    """Neighbours tend to be of one class, and share its words. A new object each time."""
+    rng = np.random.default_rng(9)
+    linked = rng.random((130, 130)) < np.where(KINDS[:, None] == KINDS, 0.06, 0.01)
+    edges = sp.csr_array(np.triu(linked, 1).astype(float))
+    words = rng.poisson(0.15 + 0.5 * (np.arange(60) % 3 == KINDS[:, None])).astype(float)
+    if kind == "no features":
+        return Graph(edges)
+    if kind == "few columns":
+        return Graph(edges, words[:, :3] + rng.normal(size=(130, 3)))
+    if kind == "kinds of edges":
+        far = sp.csr_array(sp.random_array((130, 130), density=0.02, rng=rng))
+        return Graph({"near": edges, "far": far}, sp.csr_array(words))
+    return Graph(edges, sp.csr_array(words))
+
+
+# Nodes and what is said of them: labels that are new, changed, taken back, and given again.
+REVISIONS = [
+    ([40, 41, 42], None),
+    ([40], [(KINDS[40] + 1) % 3]),
+    ([3, 41], [-1, -1]),
+    ([41, 100, 129], None),
+    ([3], [(KINDS[3] + 2) % 3]),
+    ([40, 3, 100], [KINDS[40], KINDS[3], -1]),
+    ([5], [-1]),
+    ([7, 77], [-1, KINDS[77]]),  # as many labels as before
+]
+
+
+def revised_against_fresh(kind: str, kernel=None, filter=None, sketch: int = 0) -> None:
+    """After each revision the model is the one that a fresh graph and a new fit give."""
+    graph, y = words_graph(kind), np.where(np.arange(130) < 36, KINDS, -1)
+    model = GraphGPClassifier(kernel, filter, engine=TIGHT).fit(graph, y)
+    assert filtered(model)
+    assert {part.sketch for part in filtered(model)} == {sketch}
+    assert not model.prior_.free_parameters()
+    for nodes, labels in [([], []), *REVISIONS]:
+        said = KINDS[nodes] if labels is None else np.array(labels, dtype=int)
+        y[nodes] = said
+        if len(nodes):
+            model.update(nodes, said)
+        fresh = GraphGPClassifier(model.kernel_, model.filter_, engine=TIGHT)
+        fresh.fit(words_graph(kind), y)
+        assert fresh.prior_ == model.prior_
+        assert fresh.labelled_.tolist() == model.labelled_.tolist()
+        assert fresh.labels_.tolist() == model.labels_.tolist()
+        for a, b in zip(model.predict_latent(), fresh.predict_latent(), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+        expected = fresh.predict_proba()
+        np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-6)
+        np.testing.assert_allclose(model.loo_proba_, fresh.loo_proba_, atol=1e-6)
+        few = [0, 41, 129]
+        np.testing.assert_allclose(model.predict_proba(nodes=few), expected[few], atol=1e-6)
+        a, b = (each.predict_latent(nodes=few, cov=True)[1] for each in (model, fresh))
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def filtered(model) -> list[FilteredFeatures]:
+    parts = getattr(model.prior_, "parts", (model.prior_,))
+    return [part for part in parts if isinstance(part, FilteredFeatures)]
+
+
+FAR = PageRank(0.1, fixed=("strength",))
+COSINE = Cosine(1.75, fixed=("variance",))
+LINEAR = Linear(2.0, fixed=("variance",))
+
+
+@pytest.fixture
+def sketched(monkeypatch):
+    """Lengths are estimated on small graphs too."""
+    monkeypatch.setattr(lengths, "_FEW_COLUMNS", 0)
+    monkeypatch.setattr(lengths, "_FEW_ENTRIES", 0)
+
+
+@pytest.mark.parametrize("kind", ["words", "no features"])
+def test_the_default_recipe_follows_every_revision(kind):
+    revised_against_fresh(kind)
+
+
+@pytest.mark.parametrize("kind", ["words", "no features"])
+def test_so_it_does_with_lengths_that_are_estimated(kind, sketched):
+    revised_against_fresh(kind, sketch=lengths.WIDTH)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "filter"),
+    [
+        # Fewer columns than labels: then all rows are kept, not inner products with labels.
+        ("few columns", COSINE, FAR),
+        ("few columns", RBF(1.5, 0.5).learn(), FAR),
+        ("few columns", (LINEAR, LINEAR), Hops((Identity(), FAR))),
+        ("words", RBF(1.5, 0.5).learn(), FAR),
+        ("kinds of edges", (COSINE, COSINE, COSINE), Relations(FAR)),
+    ],
+    ids=["cosine", "rbf", "linear", "words", "relations"],
+)
+def test_other_priors_follow_every_revision(kind, kernel, filter):
+    revised_against_fresh(kind, kernel, filter)
+
+
+@pytest.mark.parametrize("kind", ["few columns", "kinds of edges"])
+def test_so_they_do_with_lengths_that_are_estimated(kind, sketched):
+    kernel, filter = (COSINE, FAR) if kind == "few columns" else ((COSINE,) * 3, Relations(FAR))
+    revised_against_fresh(kind, kernel, filter, sketch=lengths.WIDTH)
+
+
+@pytest.mark.parametrize("kind", ["words", "no features"])
+def test_a_label_more_is_a_column_more(kind):
+    graph, y = words_graph(kind), np.where(np.arange(130) < 36, KINDS, -1)
+    model = GraphGPClassifier(COSINE, FAR).fit(graph, y)
+    operator, order = operator_of(graph, FAR.self_loops), FAR.polynomial().order
+    model.predict_proba()
+    costs = []
+    for nodes, labels in [([40], [0]), ([40], [1]), ([40, 5], [-1, -1]), ([40, 41], [0, 1])]:
+        before = operator.products
+        model.update(nodes, labels).predict_proba()
+        costs.append(operator.products - before)
+    # Of a new label the row is made, and its column; 40 has a row already when it comes again.
+    assert costs == [2 * order, 0, 0, 3 * order]

@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.base import clone
 
 from nodegp import metrics
-from nodegp.calibration import in_sets, set_threshold
 from nodegp.labels import as_labels, encode, is_labelled
+from nodegp.model.calibration import in_sets, set_threshold
 
 # Every label's set comes from other labels: up to so many each is left out by itself, and more of
 # them in so many parts, to save time.

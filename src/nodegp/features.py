@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,16 +31,21 @@ _FEW = 1000  # entries
 _BLOCK = 1 << 22  # entries at a time where a pass over all nodes is needed
 
 
-@dataclass(frozen=True)
+InnerProducts = Callable[[slice], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Preprocessed feature rows, in memory: ``values - centre``.
 
     ``values`` is a scipy csr matrix, or a float64 torch tensor with no centre. A tensor may
-    require gradients (inducing points do).
+    require gradients (inducing points do). A ``sketch``, (n, s), is there where a prior defines
+    lengths by an estimate (:mod:`nodegp.prior.lengths`): its rows' lengths stand for our own.
     """
 
     values: Any
     centre: np.ndarray | None = None
+    sketch: Tensor | None = None
 
     def __len__(self) -> int:
         return self.values.shape[0]
@@ -53,16 +60,34 @@ class Rows:
         return _width(self.values)
 
     def take(self, index: np.ndarray) -> Rows:
-        return Rows(self.values[index], self.centre)
+        sketch = None if self.sketch is None else self.sketch[torch.from_numpy(index)]
+        return Rows(self.values[index], self.centre, sketch)
+
+    def materialise(self) -> Rows:
+        return self
+
+    def inner_with(self, other: Rows) -> InnerProducts:
+        return lambda some: inner_products(Rows(self.values[some], self.centre), other)
 
     def squared_norms(self) -> Tensor:
-        """|x - centre|^2 of each row."""
+        """|x - centre|^2 of each row, or what counts as that."""
+        if self.sketch is not None:
+            return self.sketch.square().sum(1)
         if not self.is_sparse:
             return (self.values**2).sum(1)
         squares = _row_squares(self.values)
         if self.centre is not None:
             squares = squares - 2.0 * (self.values @ self.centre) + self.centre @ self.centre
         return torch.from_numpy(np.maximum(squares, 0.0))
+
+    def narrow(self, limit: int) -> Callable[[slice], Tensor] | None:
+        if self.is_sparse or self.values.shape[1] > limit:
+            return None
+        return lambda some: self.values[some]
+
+    def sketches(self) -> Callable[[slice], Tensor] | None:
+        sketch = self.sketch
+        return None if sketch is None else lambda some: sketch[some]
 
     def combined(self, weights: sp.csr_array) -> Rows:
         """The rows ``weights @ (values - centre)``; sparse rows stay sparse."""
@@ -77,6 +102,18 @@ class Rows:
             return Rows(mixed, self.centre)
         return Rows(torch.from_numpy(mixed.toarray() - np.outer(totals, self.centre)))
 
+    def dense(self, width: int | None = None) -> np.ndarray:
+        """The rows as an array. Those of a graph without features are widened by zeros: its
+        nodes may have become more since."""
+        if self.is_sparse:
+            values = self.values.toarray()
+            if self.centre is not None:
+                values -= self.centre
+        else:
+            values = self.values.detach().numpy()
+        missing = 0 if width is None else width - values.shape[1]
+        return np.pad(values, ((0, 0), (0, missing))) if missing > 0 else values
+
     def uncentred(self) -> Any:
         """The values in a form that scikit-learn takes: it wants 32-bit indices."""
         if not self.is_sparse:
@@ -84,6 +121,17 @@ class Rows:
         v = self.values
         parts = (v.data, v.indices.astype(np.int32), v.indptr.astype(np.int32))
         return sp.csr_array(parts, shape=v.shape)
+
+    @cached_property
+    def fingerprints(self) -> tuple[bytes, ...]:
+        """What each row can be known by again: one hash for equal rows."""
+        if self.is_sparse:
+            v = self.values
+            spans = zip(v.indptr[:-1], v.indptr[1:], strict=True)
+            pieces = (v.indices[a:b].tobytes() + v.data[a:b].tobytes() for a, b in spans)
+        else:
+            pieces = (row.tobytes() for row in self.values.detach().numpy())
+        return tuple(sha256(piece).digest() for piece in pieces)
 
 
 class RowSource(Protocol):
@@ -97,10 +145,24 @@ class RowSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def take(self, index: np.ndarray) -> Rows: ...
+    def take(self, index: np.ndarray) -> RowSource: ...
+
+    def materialise(self) -> RowSource:
+        """The rows in memory, as far as they can be."""
+
+    def inner_with(self, other: Rows) -> InnerProducts:
+        """Inner products with a few other rows, to be asked for a range of our own at a time."""
+
+    def squared_norms(self) -> Tensor: ...
+
+    def narrow(self, limit: int) -> Callable[[slice], Tensor] | None:
+        """The rows themselves, a range at a time, if they are dense and no wider than this."""
+
+    def sketches(self) -> Callable[[slice], Tensor] | None:
+        """Sketches of the rows, a range at a time, where they define the lengths."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LazyRows:
     """All nodes' features, preprocessed only when rows are taken."""
 
@@ -120,6 +182,10 @@ class LazyRows:
         return _width(self.raw)
 
     @property
+    def n_columns(self) -> int:
+        return self.raw.shape[1]
+
+    @property
     def precision(self) -> type[np.floating]:
         """Of sums over many rows: single if there are many entries. Features are hardly ever known
         to more, and it halves time and memory."""
@@ -128,36 +194,142 @@ class LazyRows:
     def take(self, index: np.ndarray) -> Rows:
         return self.preprocessor.transform(self.raw, self._at(index))
 
+    def materialise(self) -> Rows:
+        return self.take(np.arange(len(self)))
+
     def select(self, index: np.ndarray) -> LazyRows:
         return LazyRows(self.raw, self.preprocessor, self._at(index))
 
-    def mixer(self, dtype: type[np.floating]) -> Callable[[np.ndarray], np.ndarray]:
-        """A function ``weights -> weights.T @ rows`` over all rows, (N, C) -> (C, D), in this
+    def inner_with(self, other: Rows) -> InnerProducts:
+        columns = other.dense(self.n_columns).T.astype(self.precision, copy=False)
+        return lambda some: torch.from_numpy(self.times(columns, some))
+
+    def squared_norms(self) -> Tensor:
+        if not self.is_sparse:
+            parts = [self._part(slice(a, b), slice(None)) for a, b in self._blocks()]
+            squares = [np.einsum("nd,nd->n", part, part, dtype=np.float64) for part in parts]
+            return torch.from_numpy(np.concatenate([np.zeros(0), *squares]))
+        if not self.preprocessor.unit_rows:
+            return self.materialise().squared_norms()
+        # |u - c|^2 = |u|^2 - 2 <u - c, c> - |c|^2 for rows u of length one, or zero.
+        centre = self.preprocessor.centre
+        result = self.preprocessor.is_nonzero(self._chosen).astype(np.float64)
+        if centre is not None:
+            result -= 2.0 * self.times(centre[:, None])[:, 0] + centre @ centre
+        return torch.from_numpy(np.maximum(result, 0.0))
+
+    def narrow(self, limit: int) -> Callable[[slice], Tensor] | None:
+        if self.is_sparse or self.n_columns > limit:
+            return None
+        return lambda some: torch.from_numpy(self._part(some, slice(None)))
+
+    def sketches(self) -> None:
+        return None
+
+    def times(self, columns: np.ndarray, some: slice = slice(None)) -> np.ndarray:
+        """``rows @ columns`` for all rows or a range of them, (D, C) -> (n, C), in the columns'
         precision.
 
-        Rows of a sparse matrix are not made for it: what scales them is taken into the weights.
+        Rows of a sparse matrix are not made for it: what scales them goes into the factors.
         """
+        start, stop, _ = some.indices(len(self))
         prepare = self.preprocessor
         if not self.is_sparse:
-            rows = self.take(np.arange(len(self))).values.numpy().astype(dtype, copy=False)
-            return lambda weights: weights.T @ rows
-        raw = self.raw if self.index is None else self.raw[self.index]
-        lengths = prepare.lengths(raw).astype(dtype)[:, None]
-        parts = (prepare._entries(raw.data.astype(dtype)), raw.indices, raw.indptr)
-        columns = sp.csr_array(parts, shape=raw.shape).T
-        scale, centre = (
-            None if part is None else part.astype(dtype) for part in (prepare.scale, prepare.centre)
+            made = np.empty((stop - start, columns.shape[1]), columns.dtype)
+            for a, b in self._blocks(start, stop):
+                rows = self._part(slice(a, b), slice(None)).astype(columns.dtype, copy=False)
+                made[a - start : b - start] = rows @ columns
+            return made
+        scaled = columns
+        if prepare.scale is not None:
+            scaled = columns * prepare.scale.astype(columns.dtype)[:, None]
+        ends, places, entries = self._stored
+        first, last = int(ends[start]), int(ends[stop])
+        matrix = torch.sparse_csr_tensor(
+            ends[start : stop + 1] - first,
+            places[first:last],
+            entries[first:last].to(torch.from_numpy(np.empty(0, columns.dtype)).dtype),
+            (stop - start, self.n_columns),
+            check_invariants=False,
         )
+        # A copy: torch warns of arrays that must not be written to, as those of a sketch.
+        result: np.ndarray = (matrix @ torch.from_numpy(np.array(scaled, order="C"))).numpy()
+        if prepare.unit_rows:
+            result /= self._lengths[start:stop, None].astype(columns.dtype)
+        if prepare.centre is not None:
+            result -= prepare.centre.astype(columns.dtype) @ columns
+        return result
 
-        def mix(weights: np.ndarray) -> np.ndarray:
-            result = columns @ (weights / lengths)  # (D, C)
-            if scale is not None:
-                result *= scale[:, None]
-            if centre is not None:
-                result -= np.outer(centre, np.ones(len(weights), dtype) @ weights)
-            return result.T
+    def transposed_times(self, columns: np.ndarray) -> np.ndarray:
+        """``rows.T @ columns`` over all rows, (n, C) -> (D, C), in the columns' precision."""
+        dtype, prepare = columns.dtype, self.preprocessor
+        if not self.is_sparse:
+            total = np.zeros((self.n_columns, columns.shape[1]), dtype)
+            for a, b in self._blocks():
+                rows = self._part(slice(a, b), slice(None)).astype(dtype, copy=False)
+                total += rows.T @ columns[a:b]
+            return total
+        raw = self._chosen
+        parts = (self._entries(dtype), raw.indices, raw.indptr)
+        weighted = columns
+        if prepare.unit_rows:
+            weighted = columns / self._lengths.astype(dtype)[:, None]
+        # The transpose of a csr matrix is a csc matrix with the same arrays.
+        result = sp.csc_array(parts, shape=raw.shape[::-1]) @ weighted  # (D, C)
+        if prepare.scale is not None:
+            result *= prepare.scale.astype(dtype)[:, None]
+        if prepare.centre is not None:
+            result -= np.outer(prepare.centre.astype(dtype), columns.sum(axis=0))
+        return result
 
-        return mix
+    def columns(self, some: slice) -> np.ndarray:
+        """Some columns of dense features, (n, c), with nothing made of the others."""
+        return self._part(slice(None), some)
+
+    def _part(self, rows: slice, columns: slice) -> np.ndarray:
+        """A range of dense rows and columns, in :attr:`precision`."""
+        prepare, raw = self.preprocessor, self._chosen
+        # No coarser than the answer: rows that are taken are in double precision.
+        kind = np.result_type(self.precision, raw.dtype, np.float32)
+        part = prepare._entries(raw[rows, columns].astype(kind))
+        if prepare.scale is not None and prepare.centre is not None and not prepare.unit_rows:
+            # The mean first: a large one would take the digits of what is left of it.
+            scale = prepare.scale[columns]
+            mean = prepare.centre[columns] / np.where(scale > 0, scale, 1.0)
+            part -= mean.astype(kind)
+            part *= scale.astype(kind)
+            return part.astype(self.precision, copy=False)
+        if prepare.scale is not None:
+            part *= prepare.scale[columns].astype(kind)
+        if prepare.unit_rows:
+            part /= self._lengths[rows, None].astype(kind)
+        if prepare.centre is not None:
+            part -= prepare.centre[columns].astype(kind)
+        return part.astype(self.precision, copy=False)
+
+    @cached_property
+    def _chosen(self) -> sp.csr_array:
+        return self.raw if self.index is None else self.raw[self.index]
+
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        return self.preprocessor.lengths(self._chosen)
+
+    def _entries(self, dtype: Any) -> np.ndarray:
+        return self.preprocessor._entries(self._chosen.data.astype(dtype, copy=False))
+
+    @cached_property
+    def _stored(self) -> tuple[Tensor, Tensor, Tensor]:
+        """A sparse matrix's rows, before they are scaled, as torch wants them."""
+        raw = self._chosen
+        ends, places = (torch.tensor(part, dtype=torch.int32) for part in (raw.indptr, raw.indices))
+        return ends, places, torch.tensor(self._entries(self.precision))
+
+    def _blocks(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int]]:
+        step = max(_BLOCK // max(self.width, 1), 1)
+        stop = len(self) if stop is None else stop
+        for first in range(start, stop, step):
+            yield first, min(first + step, stop)
 
     def _at(self, index: np.ndarray) -> np.ndarray:
         return index if self.index is None else self.index[index]
@@ -291,7 +463,7 @@ def _same_width(a: sp.csr_array, b: sp.csr_array) -> tuple[sp.csr_array, sp.csr_
     return widened[0], widened[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Preprocessor:
     """Fitted preprocessing: ``x -> unit(x * scale) - centre``, with the square root of x first for
     "damped" (the root of TF-IDF) and "root".
@@ -389,13 +561,24 @@ class Preprocessor:
             )
         return np.sqrt(values)
 
-    def lengths(self, raw: sp.csr_array) -> np.ndarray:
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """What equal preprocessing can be known by."""
+        mark = sha256(repr((self.kind, self.unit_rows, self.n_features)).encode())
+        for part in (self.scale, self.centre):
+            mark.update(b"none" if part is None else part.tobytes())
+        return mark.digest()
+
+    def lengths(self, raw: Any) -> np.ndarray:
         """What each row is divided by, after its columns were scaled."""
         if not self.unit_rows:
             return np.ones(raw.shape[0])
         weights = np.ones(raw.shape[1]) if self.scale is None else self.scale**2
         squares = [np.zeros(0)]
         for start, stop in _blocks(raw):
+            if not sp.issparse(raw):
+                squares.append(self._entries(raw[start:stop].astype(np.float64)) ** 2 @ weights)
+                continue
             first, last = raw.indptr[start], raw.indptr[stop]
             entries = raw.data[first:last].astype(np.float64, copy=False)
             parts = (entries if self.kind in _ROOTS else entries**2, raw.indices[first:last])
@@ -405,13 +588,23 @@ class Preprocessor:
         lengths = np.sqrt(np.concatenate(squares))
         return np.where(lengths > 0, lengths, 1.0)
 
+    def is_nonzero(self, raw: sp.csr_array) -> np.ndarray:
+        """Which rows are not zero after their columns were scaled, (n,)."""
+        entries = raw.data if self.scale is None else raw.data * self.scale[raw.indices]
+        stored = sp.csr_array((entries != 0, raw.indices, raw.indptr), shape=raw.shape)
+        some: np.ndarray = stored @ np.ones(raw.shape[1]) > 0
+        return some
+
     def _mean(self, raw: Any) -> np.ndarray:
         """Of all rows, before they are centred."""
         n_rows = raw.shape[0]
         if sp.issparse(raw):
-            rows = LazyRows(raw, self)
-            mix = rows.mixer(rows.precision)
-            return mix(np.full((n_rows, 1), 1.0 / n_rows, rows.precision))[0].astype(np.float64)
+            # In double precision: in single a mean over millions of rows is off by per cents.
+            entries = self._entries(raw.data.astype(np.float64))
+            if self.unit_rows:
+                entries /= np.repeat(self.lengths(raw), np.diff(raw.indptr))
+            total = np.bincount(raw.indices, entries, raw.shape[1]) / n_rows
+            return total if self.scale is None else total * self.scale
         total = np.zeros(raw.shape[1])
         for start, stop in _blocks(raw):
             total += self.transform(raw, np.arange(start, stop)).values.sum(0).numpy()

@@ -18,9 +18,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from nodegp.estimators.base import FILTERS, component
-from nodegp.features import Preprocessor, Rows
-from nodegp.filters import Bags, Filter, NeighbourMean
+from nodegp.features import Preprocessor
+from nodegp.filters import Filter, NeighbourMean, SumOfFilters
 from nodegp.graph import Graph, check_nodes
+from nodegp.kernels import Linear
+from nodegp.prior import Domain, WeightedRows, make_prior
 
 try:
     import gpytorch
@@ -75,8 +77,12 @@ class GraphKernel(gpytorch.kernels.Kernel):
         self.base_kernel = base_kernel
         self.graph = graph
         self.filter = component(filter, FILTERS, NeighbourMean, Filter, "filter")
+        if isinstance(self.filter, SumOfFilters):
+            raise TypeError(f"a GraphKernel takes the filter of one function, not {self.filter!r}")
         preprocessor = Preprocessor.fit(graph.features, features, n_nodes=graph.n_nodes)
-        self._rows = preprocessor.rows_of(graph.features, graph.n_nodes)
+        self._domain = Domain(graph, preprocessor)
+        # What h is made of at a node; the kernel on that is GPyTorch's, not the prior's own.
+        self._prior = make_prior(self.filter, Linear(), self._domain)
 
     def __call__(self, x1: Tensor, x2: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
         # GPyTorch evaluates later, at a place that tells nobody which input was wrong, and an
@@ -97,14 +103,10 @@ class GraphKernel(gpytorch.kernels.Kernel):
 
     def _side(self, x: Tensor) -> _Side:
         nodes = _node_numbers(x, self.graph.n_nodes)
-        bags = self.filter.bags(self.graph, self._rows, nodes).in_memory()
-        if not isinstance(bags, Bags):
-            raise TypeError(
-                f"a GraphKernel takes a filter of full rank and one function, not {self.filter!r}"
-            )
-        assert isinstance(bags.rows, Rows)
+        sets = WeightedRows.of(self._prior.at(self._domain, nodes))
         like = next(self.base_kernel.parameters(), torch.zeros((), device=x.device))
-        return _Side(x.shape[:-1], bags.row_weights(), _dense(bags.rows).to(like))
+        rows = torch.from_numpy(sets.in_memory().dense()).to(like)
+        return _Side(x.shape[:-1], sets.row_weights(), rows)
 
     def _base(self, a: Tensor, b: Tensor, params: dict[str, Any]) -> Tensor:
         return self.base_kernel(a, b, **params).to_dense()
@@ -197,13 +199,6 @@ def _each(function: Callable[..., Tensor], blocks: Sequence[tuple[Tensor, ...]])
     if len(blocks) > 1 and torch.is_grad_enabled():
         return [checkpoint(function, *block, use_reentrant=False) for block in blocks]
     return [function(*block) for block in blocks]
-
-
-def _dense(rows: Rows) -> Tensor:
-    if not rows.is_sparse:
-        return rows.values
-    values = rows.values.toarray()
-    return torch.from_numpy(values if rows.centre is None else values - rows.centre)
 
 
 def _node_numbers(x: Tensor, n_nodes: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -22,11 +23,9 @@ import torch
 from torch import Tensor
 
 from nodegp.component import Component
-from nodegp.covariance import CovarianceCache, VarianceCache, covariance, variance
 from nodegp.features import RowSource
-from nodegp.filters import Bags, SeveralBags
-from nodegp.kernels import Kernel
 from nodegp.linalg import check_finite, cholesky
+from nodegp.prior import Domain, Inputs, Prior, WeightedRows
 
 # Above this many labels `auto` takes points, and above that it leaves them where k-means put
 # them: see docs/decisions.md for the measurements.
@@ -78,14 +77,17 @@ Projection = Exact | Whitened
 class Projector(Protocol):
     """Inducing variables prepared for one fit."""
 
-    points: Tensor | None  # free inducing points to start from, if there are any
+    @property
+    def points(self) -> Tensor | None:
+        """Free inducing points to start from, if there are any."""
 
-    def __call__(self, kernel: Kernel, points: Tensor | None) -> Projection: ...
+    def __call__(self, prior: Prior, points: Tensor | None) -> Projection: ...
 
-    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Whitened:
-        """The same for some of the labels only (a minibatch)."""
+    def minibatch(self, prior: Prior, points: Tensor | None, index: np.ndarray) -> Whitened:
+        """The same for some of the labels only."""
 
-    def bags(self, points: Tensor | None) -> Bags: ...
+    def inducing(self, prior: Prior, points: Tensor | None) -> Inputs:
+        """The inducing variables as inputs."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +97,15 @@ class Inducing(Component):
     @abstractmethod
     def prepare(
         self,
-        kernel: Kernel,
-        labelled: Bags,
-        features: RowSource,
-        like: Tensor,
+        prior: Prior,
+        domain: Domain,
+        labelled: np.ndarray,
+        template: Tensor,
         rng: np.random.Generator,
-        earlier: Bags | None = None,
+        earlier: Inputs | None = None,
     ) -> Projector:
-        """Set up for a fit. ``like`` gives the dtype and device to work in, ``earlier`` the
-        points that an earlier fit ended with, to start from."""
+        """Set up for a fit to labels at some nodes. ``template`` gives the precision to work in,
+        ``earlier`` the inducing variables that an earlier fit ended with, to start from."""
 
 
 def choose(name: str | Inducing, n_points: int | None, n_labels: int) -> Inducing:
@@ -125,27 +127,37 @@ def choose(name: str | Inducing, n_points: int | None, n_labels: int) -> Inducin
 class Labelled(Inducing):
     """u = h at the labelled nodes."""
 
-    def prepare(self, kernel, labelled, features, like, rng, earlier=None):
-        return _LabelledProjector(kernel, labelled, like)
+    def prepare(
+        self,
+        prior: Prior,
+        domain: Domain,
+        labelled: np.ndarray,
+        template: Tensor,
+        rng: np.random.Generator,
+        earlier: Inputs | None = None,
+    ) -> Projector:
+        return LabelledProjector(prior, prior.to_learn(domain, labelled), template)
 
 
-class _LabelledProjector:
-    points = None
+class LabelledProjector:
+    """The labelled nodes as inducing variables of any prior."""
 
-    def __init__(self, kernel: Kernel, labelled: Bags, like: Tensor):
-        self._bags = labelled.in_memory()
-        self._like = like
-        self._covariance = CovarianceCache(kernel, self._bags, self._bags)
+    points: Tensor | None = None
 
-    def __call__(self, kernel: Kernel, points: Tensor | None) -> Exact:
-        return Exact(check_finite(self._covariance(kernel).to(self._like)))
+    def __init__(self, prior: Prior, labelled: Inputs, template: Tensor):
+        self._labelled = labelled
+        self._template = template
+        self._covariance = prior.cached_cov(labelled, labelled)
 
-    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Whitened:
-        whole = self(kernel, points).whitened()
+    def __call__(self, prior: Prior, points: Tensor | None) -> Exact:
+        return Exact(check_finite(self._covariance(prior).to(self._template)))
+
+    def minibatch(self, prior: Prior, points: Tensor | None, index: np.ndarray) -> Whitened:
+        whole = self(prior, points).whitened()
         return whole._replace(W=whole.W[:, index], prior_var=whole.prior_var[index])
 
-    def bags(self, points: Tensor | None) -> Bags:
-        return self._bags
+    def inducing(self, prior: Prior, points: Tensor | None) -> Inputs:
+        return prior.freeze(self._labelled)
 
 
 @dataclass(frozen=True)
@@ -164,61 +176,61 @@ class Points(Inducing):
         if self.n_points is not None and (self.n_points < 1 or int(self.n_points) != self.n_points):
             raise ValueError(f"Points: n_points must be a whole number >= 1, got {self.n_points}")
 
-    def prepare(self, kernel, labelled, features, like, rng, earlier=None):
-        if isinstance(labelled, SeveralBags):
-            raise ValueError(
-                "inducing points are points of one function, and this filter sums several; use "
-                "inducing='labelled'"
-            )
+    def prepare(
+        self,
+        prior: Prior,
+        domain: Domain,
+        labelled: np.ndarray,
+        template: Tensor,
+        rng: np.random.Generator,
+        earlier: Inputs | None = None,
+    ) -> Projector:
         if earlier is not None:
-            start = earlier.rows.values.double()
+            start = WeightedRows.of(earlier).in_memory().values.double()
         else:
-            start = kmeans(features, self.n_points or min(len(labelled), DEFAULT_POINTS), rng)
-        return _PointsProjector(kernel, labelled, start, like, self.optimise)
+            wanted = self.n_points or min(len(labelled), DEFAULT_POINTS)
+            start = kmeans(prior.inducing_candidates(domain), wanted, rng)
+        inputs = prior.to_learn(domain, labelled)
+        return _PointsProjector(prior, inputs, start, template, self.optimise)
 
 
 class _PointsProjector:
-    def __init__(self, kernel: Kernel, labelled: Bags, start: Tensor, like: Tensor, optimise: bool):
-        self._labelled = labelled.in_memory()
-        self._like = like
+    def __init__(
+        self, prior: Prior, labelled: Inputs, start: Tensor, template: Tensor, optimise: bool
+    ):
+        self._labelled = labelled
+        self._template = template
         self._start = start
-        self.points = start if optimise else None
-        self._prior_var = VarianceCache(kernel, self._labelled)
-        self._at_start: tuple[CovarianceCache, CovarianceCache] | None = None
+        self.points: Tensor | None = start if optimise else None
+        self._prior_var = prior.cached_var(labelled)
+        self._at_start: tuple[Callable[[Prior], Tensor], Callable[[Prior], Tensor]] | None = None
 
-    def __call__(self, kernel: Kernel, points: Tensor | None) -> Whitened:
-        if points is not None and kernel.coefficients() is not None:
-            # Kernels of the inner product alone lose nothing to a precision that the rest of
-            # the fit has anyway; others take differences of squares, which need every digit.
-            points = points.to(self._like)
-        u = self.bags(points)
+    def __call__(self, prior: Prior, points: Tensor | None) -> Whitened:
+        u = self.inducing(prior, points)
         if points is None:
-            Kuu, Kuh = self._cached(kernel, u)
+            Kuu, Kuh = self._cached(prior, u)
         else:
-            Kuu, Kuh = covariance(kernel, u, u), covariance(kernel, self._labelled, u).mT
-        return self._project(Kuu, Kuh, self._prior_var(kernel))
+            Kuu, Kuh = prior.cov(u, u), prior.cov(self._labelled, u).mT
+        return self._project(Kuu, Kuh, self._prior_var(prior))
 
-    def some(self, kernel: Kernel, points: Tensor | None, index: np.ndarray) -> Whitened:
-        u, batch = self.bags(points), self._labelled.take(index)
-        Kuh = covariance(kernel, batch, u).mT  # Eq. 16
-        return self._project(covariance(kernel, u, u), Kuh, variance(kernel, batch))
+    def minibatch(self, prior: Prior, points: Tensor | None, index: np.ndarray) -> Whitened:
+        u, batch = self.inducing(prior, points), self._labelled.take(index)
+        Kuh = prior.cov(batch, u).mT  # Eq. 16
+        return self._project(prior.cov(u, u), Kuh, prior.var(batch))
 
-    def bags(self, points: Tensor | None) -> Bags:
-        return Bags.points(self._start if points is None else points)
+    def inducing(self, prior: Prior, points: Tensor | None) -> Inputs:
+        return prior.points(self._start if points is None else points)
 
-    def _cached(self, kernel: Kernel, u: Bags) -> tuple[Tensor, Tensor]:
+    def _cached(self, prior: Prior, u: Inputs) -> tuple[Tensor, Tensor]:
         if self._at_start is None:
-            self._at_start = (
-                CovarianceCache(kernel, u, u),
-                CovarianceCache(kernel, self._labelled, u),
-            )
-        Kuu, Khu = (cache(kernel) for cache in self._at_start)
+            self._at_start = prior.cached_cov(u, u), prior.cached_cov(self._labelled, u)
+        Kuu, Khu = (cache(prior) for cache in self._at_start)
         return Kuu, Khu.mT
 
     def _project(self, Kuu: Tensor, Kuh: Tensor, prior_var: Tensor) -> Whitened:
-        L, jitter = cholesky(Kuu.to(self._like), "covariance of the inducing points")
-        W = torch.linalg.solve_triangular(L, Kuh.to(self._like), upper=False)
-        return Whitened(L, W, prior_var.to(self._like), jitter)
+        L, jitter = cholesky(Kuu.to(self._template), "covariance of the inducing points")
+        W = torch.linalg.solve_triangular(L, Kuh.to(self._template), upper=False)
+        return Whitened(L, W, prior_var.to(self._template), jitter)
 
 
 def _count_distinct(values: Any) -> int:
@@ -237,7 +249,7 @@ def kmeans(features: RowSource, n_points: int, rng: np.random.Generator) -> Tens
     if len(index) > _KMEANS_ROWS:
         size = min(len(index), max(_KMEANS_ROWS, 10 * n_points))
         index = np.sort(rng.choice(index, size, replace=False))
-    rows = features.take(index)
+    rows = WeightedRows(None, features.take(index)).in_memory()
     # More clusters than distinct rows would leave some empty, with centres that mean nothing.
     n_points = min(n_points, _count_distinct(rows.uncentred()))
     seed = int(rng.integers(2**31 - 1))

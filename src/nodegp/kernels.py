@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import comb
 from operator import mul
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -49,6 +49,14 @@ class Tile:
         return Tile(self.inner.mT, self.right.mT, self.left.mT)
 
 
+class LinearForm(NamedTuple):
+    """k = constant + slope <x, x'>, with x / |x| in place of x if ``unit``."""
+
+    constant: float
+    slope: float
+    unit: bool | None  # None where there is no slope
+
+
 @dataclass(frozen=True)
 class Kernel(Component):
     """A positive definite function of two feature vectors."""
@@ -61,8 +69,18 @@ class Kernel(Component):
         """a_0, a_1, ... if the kernel is the polynomial sum_k a_k <x, x'>^k, else None.
 
         Such kernels commute with any filter power by power: their covariances over a graph
-        are sums of a few matrices that are computed once (see :mod:`nodegp.covariance`).
+        are sums of a few matrices that are computed once (see :mod:`nodegp.prior.tiles`).
         """
+        return None
+
+    def takes_any_lengths(self) -> bool:
+        """Whether it stays positive definite with any positive numbers in the place of |x|^2:
+        they are nothing but a scale of each point then."""
+        return False
+
+    def linear_form(self) -> LinearForm | None:
+        """The kernel as a constant and a multiple of <x, x'>, of rows as they are or of length
+        one, if that is what it is."""
         return None
 
     def __add__(self, other: Kernel) -> Kernel:
@@ -122,6 +140,12 @@ class Constant(Kernel):
     def coefficients(self) -> list[Any]:
         return [self.variance]
 
+    def takes_any_lengths(self) -> bool:
+        return True
+
+    def linear_form(self) -> LinearForm:
+        return LinearForm(self.variance, 0.0, None)
+
 
 @dataclass(frozen=True)
 class Linear(Kernel):
@@ -135,6 +159,9 @@ class Linear(Kernel):
 
     def coefficients(self) -> list[Any]:
         return [0.0, self.variance]
+
+    def linear_form(self) -> LinearForm:
+        return LinearForm(0.0, self.variance, False)
 
 
 @dataclass(frozen=True)
@@ -216,6 +243,12 @@ class Cosine(Kernel):
         norms = torch.where(product > 0, product, 1.0).sqrt()
         return self.variance * torch.where(product > 0, tile.inner / norms, 0.0)
 
+    def takes_any_lengths(self) -> bool:
+        return True
+
+    def linear_form(self) -> LinearForm:
+        return LinearForm(0.0, self.variance, True)
+
 
 @dataclass(frozen=True)
 class ArcCosine(Kernel):
@@ -265,6 +298,17 @@ class Sum(Kernel):
     def __call__(self, tile: Tile) -> Tensor:
         return reduce(torch.add, [term(tile) for term in self.terms])
 
+    def takes_any_lengths(self) -> bool:
+        return all(term.takes_any_lengths() for term in self.terms)
+
+    def linear_form(self) -> LinearForm | None:
+        forms = [term.linear_form() for term in self.terms]
+        kinds = {form.unit for form in forms if form is not None} - {None}
+        if None in forms or len(kinds) > 1:
+            return None
+        constant, slope, _ = zip(*(form for form in forms if form is not None), strict=True)
+        return LinearForm(sum(constant), sum(slope), next(iter(kinds), None))
+
     def coefficients(self) -> list[Any] | None:
         parts = [term.coefficients() for term in self.terms]
         if any(part is None for part in parts):
@@ -285,6 +329,9 @@ class Product(Kernel):
 
     def __call__(self, tile: Tile) -> Tensor:
         return reduce(torch.mul, [term(tile) for term in self.terms])
+
+    def takes_any_lengths(self) -> bool:
+        return all(term.takes_any_lengths() for term in self.terms)
 
     def coefficients(self) -> list[Any] | None:
         product: list[Any] = [1.0]
@@ -310,6 +357,15 @@ class Scaled(Kernel):
 
     def __call__(self, tile: Tile) -> Tensor:
         return self.scale * self.kernel(tile)
+
+    def takes_any_lengths(self) -> bool:
+        return self.kernel.takes_any_lengths()
+
+    def linear_form(self) -> LinearForm | None:
+        form = self.kernel.linear_form()
+        if form is None:
+            return None
+        return LinearForm(self.scale * form.constant, self.scale * form.slope, form.unit)
 
     def coefficients(self) -> list[Any] | None:
         inner = self.kernel.coefficients()

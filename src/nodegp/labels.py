@@ -14,15 +14,31 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 
-class Given(NamedTuple):
-    """What is known of some nodes."""
+class Observations(NamedTuple):
+    """What is known of some nodes, in the order of their numbers."""
 
     nodes: np.ndarray
     labels: np.ndarray
     confidence: np.ndarray  # the probability that a label is right
 
-    def at(self, index: np.ndarray) -> Given:
-        return Given(*(part[index] for part in self))
+    def at(self, index: np.ndarray) -> Observations:
+        return Observations(*(part[index] for part in self))
+
+    def revised(
+        self, nodes: np.ndarray, labels: np.ndarray, confidence: np.ndarray, unlabelled: Any
+    ) -> Observations:
+        """With labels that are new, changed, or taken back where a value means no label."""
+        # Of a node's labels the last counts, and none is left where that is no label.
+        everyone = np.concatenate([self.nodes, nodes])
+        values = np.concatenate([self.labels, labels])
+        sure = np.concatenate([self.confidence, confidence])
+        is_label = np.ones(len(everyone), dtype=bool)
+        is_label[len(self.nodes) :] = is_labelled(labels, unlabelled)
+        last = len(everyone) - 1 - np.unique(everyone[::-1], return_index=True)[1]
+        last = last[is_label[last]]
+        if not len(last):
+            raise ValueError("no label would be left; a model needs at least one")
+        return Observations(everyone[last], values[last], sure[last])
 
 
 def as_labels(y: Any) -> Any:

@@ -1,18 +1,18 @@
 """Saving a fitted model to one file and reading it back, without pickle.
 
-The file is in safetensors format: named arrays, and a JSON description among its metadata.
-It holds whatever predictions need (preprocessing, kernel, filter, likelihood, classes, the
-inducing variables with their filter rows, q) and, on request, the graph.
+The file is in safetensors format: named arrays, and a JSON description among its metadata. A fitted
+model is a tree of frozen values, and is written field by field as it stands; the graph goes along
+on request, with what is known of its filtered features' lengths.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,50 +22,40 @@ from safetensors.numpy import save as to_bytes
 
 from nodegp.component import Component, from_dict
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
-from nodegp.estimators.recipes import Score
 from nodegp.features import Preprocessor, Rows
 from nodegp.files import check_place, write_atomically
-from nodegp.filters import Bags, Filter, KnownBags, SeveralBags, Spectral
 from nodegp.graph import Graph
+from nodegp.labels import Observations
+from nodegp.model import Diagnostics, FittedClassifier, FittedModel, FittedRegressor, Settings
+from nodegp.model.recipes import Score
+from nodegp.model.regressor import Units
 from nodegp.posterior import Posterior
+from nodegp.prior import FilteredFeatures, SumInputs, SumPrior, WeightedRows
 
 FORMAT = "nodegp-model"
-VERSION = 1
+VERSION = 2
 
 _ESTIMATORS: dict[str, Any] = {
-    "GraphGPClassifier": GraphGPClassifier,
-    "GraphGPRegressor": GraphGPRegressor,
+    kind.__name__: kind for kind in (GraphGPClassifier, GraphGPRegressor)
 }
-# Fitted attributes by how they are written; both kinds of estimator, where they have them.
-_COMPONENTS = ("kernel_", "filter_", "likelihood_", "inducing_")
-_SCALARS = (
-    "elbo_",
-    "n_iter_",
-    "converged_",
-    "jitter_",
-    "features_",
-    "n_features_in_",
-    "table_",
-    "temperature_",
-    "start_",
-    "selection_",
-    "target_mean_",
-    "target_scale_",
-)
-_ARRAYS = (
-    "classes_",
-    "labelled_",
-    "labels_",
-    "label_confidence_",
-    "label_weights_",
-    "curvature_",
-    "elbo_trace_",
-    "loo_proba_",
-    "loo_mean_",
-    "loo_std_",
-)
-_POSTERIOR = ("chol", "mean", "gain")
-_OPTIONAL_ARRAYS = ("feature_names_in_",)
+# What a fitted model is made of, beside components, arrays and plain data.
+_VALUES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        Diagnostics,
+        FittedClassifier,
+        FittedRegressor,
+        Observations,
+        Posterior,
+        Preprocessor,
+        Rows,
+        Score,
+        Settings,
+        SumInputs,
+        Units,
+        WeightedRows,
+    )
+}
 
 
 class ModelFileError(ValueError):
@@ -83,45 +73,32 @@ def save(
     ``tables`` is plain data that says how the graph came out of a user's tables. It is kept as
     it is; the model read back has it as ``tables_``, and keeps it when it is saved again.
     """
-    if not hasattr(model, "posterior_"):
+    if "model_" not in vars(model):
         raise ValueError("fit the model before saving it")
     check_place(Path(path))
     arrays = _Arrays()
+    fitted: FittedModel = model.model_
+    keep_graph = include_graph or model.table_
+    looked_at = {k: v for k, v in vars(model).items() if k.endswith("_in_")}
     description: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "estimator": type(model).__name__,
-        "parameters": {k: _plain(k, v) for k, v in model.get_params(deep=False).items()},
-        "components": {name: getattr(model, name).to_dict() for name in _COMPONENTS},
-        "scalars": {name: getattr(model, name) for name in _SCALARS if hasattr(model, name)},
-        "arrays": {
-            name: arrays.put(name, getattr(model, name))
-            for name in (*_ARRAYS, *_OPTIONAL_ARRAYS)
-            if hasattr(model, name)
+        "parameters": {
+            k: arrays.put(f"parameters.{k}", v) for k, v in model.get_params(deep=False).items()
         },
-        "preprocessor": _describe_preprocessor(model.preprocessor_, arrays),
-        "inducing": _describe_bags(model.posterior_.inducing, arrays),
-        "landmarks": [
-            _describe_bags(part.landmarks, arrays, f"landmarks.{j}")
-            for j, part in enumerate(filter(_is_low_rank, model.filter_.parts()))
-        ],
+        "table": model.table_,
+        "input": {k: arrays.put(k, v) for k, v in looked_at.items()},
+        "model": arrays.put("model", fitted if keep_graph else fitted.without_graph()),
+        "lengths": [],
     }
-    posterior = model.posterior_
-    for name in _POSTERIOR:
-        value = getattr(posterior, name)
-        if value is not None:
-            arrays.put(f"posterior.{name}", value.cpu().numpy())
-    if (include_graph or model.table_) and model.graph_ is not None:
-        graph = model.graph_
-        description["graph"] = {
-            "adjacency": arrays.put("graph.adjacency", graph.adjacency),
-            "relations": {
-                name: arrays.put(f"graph.relation.{j}", matrix)
-                for j, (name, matrix) in enumerate((graph.relations or {}).items())
-            },
-            "features": arrays.put("graph.features", graph.features),
-            "ids": arrays.put("graph.ids", graph.ids),
-        }
+    if keep_graph and fitted.graph is not None:
+        description["lengths"] = [
+            arrays.put(
+                f"lengths.{j}", part_domain.known_scale(part.filter.polynomial(), part.sketch)
+            )
+            for j, (part, part_domain) in enumerate(_with_lengths(fitted))
+        ]
     tables = getattr(model, "tables_", None) if tables is None else tables
     if tables is not None:
         description["tables"] = tables
@@ -158,6 +135,11 @@ def load(path: str | Path) -> Any:
             f"{str(path)!r} has format version {version}; this nodegp reads up to {VERSION}. "
             "Update nodegp to read it."
         )
+    if version < VERSION:
+        raise ModelFileError(
+            f"{str(path)!r} has format version {version}, of nodegp 0.1, which this version does "
+            "not read; fit the model again and save it."
+        )
     if description.pop("checksum", None) != _checksum(description, stored):
         raise ModelFileError(f"{str(path)!r} is damaged: it is not as it was written")
     try:
@@ -180,64 +162,88 @@ def _checksum(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) 
 
 
 def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
-    parameters = {k: _unplain(v) for k, v in description["parameters"].items()}
+    parameters = {k: _get(v, stored) for k, v in description["parameters"].items()}
     model = _ESTIMATORS[description["estimator"]](**parameters)
-    for name, data in description["components"].items():
-        setattr(model, name, from_dict(data))
-    landmarks = (_rebuild_bags(data, stored) for data in description.get("landmarks", ()))
-    model.filter_ = model.filter_.with_parts(
-        [
-            replace(part, landmarks=next(landmarks)) if _is_low_rank(part) else part
-            for part in model.filter_.parts()
-        ]
-    )
-    for name, value in description["scalars"].items():
-        setattr(model, name, value)
-    if hasattr(model, "selection_"):
-        model.selection_ = [Score(*row) for row in model.selection_]
-    for name, entry in description["arrays"].items():
+    fitted = _get(description["model"], stored)
+    if not isinstance(fitted, FittedModel):
+        raise TypeError(f"a {type(fitted).__name__} is no model")
+    model.model_ = fitted
+    model.table_ = description["table"]
+    for name, entry in description["input"].items():
         setattr(model, name, _get(entry, stored))
-    model.preprocessor_ = _rebuild_preprocessor(description["preprocessor"], stored)
-    device = parameters.get("device") or "cpu"
-    if device != "cpu" and not torch.cuda.is_available():
-        device = "cpu"
-    posterior: dict[str, Any] = {"chol": None} | {
-        name: torch.from_numpy(stored[f"posterior.{name}"]).to(device)
-        for name in _POSTERIOR
-        if f"posterior.{name}" in stored
-    }
-    inducing = _rebuild_bags(description["inducing"], stored)
-    model.posterior_ = Posterior(model.kernel_, inducing, **posterior)
+    if description["lengths"]:
+        for (part, domain), entry in zip(
+            _with_lengths(fitted), description["lengths"], strict=True
+        ):
+            if entry is not None:
+                lengths = _get(entry, stored)
+                domain.put_scale(part.filter.polynomial(), part.sketch, lengths)
     if "tables" in description:
         model.tables_ = description["tables"]
-    model.graph_ = None
-    if (graph := description.get("graph")) is not None:
-        edges = _get(graph["adjacency"], stored)
-        if graph.get("relations"):
-            edges = {name: _get(entry, stored) for name, entry in graph["relations"].items()}
-        model.graph_ = Graph(edges, *(_get(graph[k], stored) for k in ("features", "ids")))
     return model
 
 
+def _with_lengths(model: FittedModel) -> Iterator[tuple[FilteredFeatures, Any]]:
+    """The parts of a model's prior whose rows have lengths worth keeping, and where those are."""
+    parts = model.prior.parts if isinstance(model.prior, SumPrior) else (model.prior,)
+    for part in parts:
+        if isinstance(part, FilteredFeatures):
+            yield part, model.domain().relation(part.relation)
+
+
 class _Arrays:
-    """Named arrays to be written; a sparse matrix is three, text is its bytes and their ends."""
+    """Values as plain data and named arrays; a sparse matrix is three, text is its bytes and
+    their ends."""
 
     def __init__(self) -> None:
         self.stored: dict[str, np.ndarray] = {}
 
     def put(self, name: str, value: Any) -> Any:
-        """Store a value and return what to write in the description to find it again."""
-        if value is None:
-            return None
+        """Store the arrays of a value and return what to write in the description for it."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, np.random.RandomState | np.random.Generator):
+            return None  # a stream that has moved on cannot be given back
+        if isinstance(value, Component):
+            return {"component": value.to_dict()}
+        if isinstance(value, Graph):
+            return self._put_graph(name, value)
+        if isinstance(value, torch.Tensor):
+            return {"tensor": self.put(name, value.detach().numpy())}
         if sp.issparse(value):
             for part in ("data", "indices", "indptr"):
                 self.stored[f"{name}.{part}"] = np.ascontiguousarray(getattr(value, part))
             return {"sparse": name, "shape": list(value.shape)}
-        value = np.asarray(value)
-        if value.dtype.kind in "OU":
-            return self._put_text(name, value)
-        self.stored[name] = np.ascontiguousarray(value)
-        return {"array": name}
+        if isinstance(value, np.ndarray):
+            if value.dtype.kind in "OU":
+                return self._put_text(name, value)
+            self.stored[name] = np.ascontiguousarray(value)
+            return {"array": name}
+        if isinstance(value, dict):
+            return {"dict": {k: self.put(f"{name}.{k}", v) for k, v in value.items()}}
+        if type(value).__name__ in _VALUES:
+            names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields
+            parts = {k: self.put(f"{name}.{k}", getattr(value, k)) for k in names}
+            return {"type": type(value).__name__, "fields": parts}
+        if isinstance(value, tuple | list):
+            return {"tuple": [self.put(f"{name}.{j}", v) for j, v in enumerate(value)]}
+        raise TypeError(f"cannot save {name}={value!r}")
+
+    def _put_graph(self, name: str, graph: Graph) -> dict[str, Any]:
+        relations = (graph.relations or {}).items()
+        return {
+            "graph": {
+                "adjacency": self.put(f"{name}.adjacency", graph.adjacency),
+                "features": self.put(f"{name}.features", graph.features),
+                "ids": self.put(f"{name}.ids", graph.ids),
+                "relations": {
+                    kind: self.put(f"{name}.relation.{j}", matrix)
+                    for j, (kind, matrix) in enumerate(relations)
+                },
+            }
+        }
 
     def _put_text(self, name: str, value: np.ndarray) -> dict[str, Any]:
         items, is_object = value.tolist(), value.dtype == object
@@ -257,84 +263,52 @@ class _Arrays:
 
 
 def _get(entry: Any, stored: Mapping[str, np.ndarray]) -> Any:
-    if entry is None:
-        return None
-    if "strings" in entry:
-        return np.array(entry["strings"], dtype=object if entry["object"] else str)
-    if "text" in entry:
-        whole = stored[f"{entry['text']}.utf8"].tobytes()
-        ends = stored[f"{entry['text']}.ends"].tolist()
-        pieces = [whole[a:b] for a, b in zip([0, *ends], ends, strict=False)]
-        items = [piece.decode("utf-8", "surrogatepass") for piece in pieces]
-        return np.array(items, dtype=object if entry["object"] else str)
-    if "sparse" in entry:
-        parts = tuple(stored[f"{entry['sparse']}.{p}"] for p in ("data", "indices", "indptr"))
-        matrix = sp.csr_array(parts, shape=tuple(entry["shape"]))
-        matrix.check_format(full_check=True)  # indices out of range would crash the process
-        return matrix
-    return stored[entry["array"]]
+    """The value that :meth:`_Arrays.put` described."""
+    if not isinstance(entry, dict):
+        return entry
+    (kind, *_) = entry
+    return _READERS[kind](entry, stored)
 
 
-def _describe_preprocessor(preprocessor: Preprocessor, arrays: _Arrays) -> dict[str, Any]:
-    return {
-        "kind": preprocessor.kind,
-        "unit_rows": preprocessor.unit_rows,
-        "n_features": preprocessor.n_features,
-        "scale": arrays.put("preprocessor.scale", preprocessor.scale),
-        "centre": arrays.put("preprocessor.centre", preprocessor.centre),
-    }
+def _get_value(entry: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
+    parts = {name: _get(part, stored) for name, part in entry["fields"].items()}
+    return _VALUES[entry["type"]](**parts)
 
 
-def _rebuild_preprocessor(data: Mapping[str, Any], stored: Mapping[str, Any]) -> Preprocessor:
-    settings = dict(data)
-    for name in ("scale", "centre"):
-        settings[name] = _get(settings[name], stored)
-    return Preprocessor(**settings)
+def _get_graph(entry: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Graph:
+    parts = entry["graph"]
+    edges = _get(parts["adjacency"], stored)
+    if parts["relations"]:
+        edges = {name: _get(matrix, stored) for name, matrix in parts["relations"].items()}
+    return Graph(edges, *(_get(parts[k], stored) for k in ("features", "ids")))
 
 
-def _describe_bags(bags: Any, arrays: _Arrays, name: str = "inducing") -> dict[str, Any]:
-    if isinstance(bags, SeveralBags):
-        parts = enumerate(bags.parts)
-        return {"parts": [_describe_bags(part, arrays, f"{name}.{j}") for j, part in parts]}
-    if isinstance(bags, KnownBags):
-        return {"features": arrays.put(f"{name}.features", bags.features.numpy())}
-    rows = bags.in_memory().rows
-    assert isinstance(rows, Rows)
-    values = rows.values if rows.is_sparse else rows.values.numpy()
-    return {
-        "weights": arrays.put(f"{name}.weights", bags.weights),
-        "values": arrays.put(f"{name}.values", values),
-        "centre": arrays.put(f"{name}.centre", rows.centre),
-    }
+def _get_text(entry: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> np.ndarray:
+    whole = stored[f"{entry['text']}.utf8"].tobytes()
+    ends = stored[f"{entry['text']}.ends"].tolist()
+    pieces = [whole[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+    items = [piece.decode("utf-8", "surrogatepass") for piece in pieces]
+    return np.array(items, dtype=object if entry["object"] else str)
 
 
-def _rebuild_bags(data: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:
-    if "parts" in data:
-        return SeveralBags(tuple(_rebuild_bags(part, stored) for part in data["parts"]))
-    if "features" in data:
-        return KnownBags(torch.from_numpy(_get(data["features"], stored)))
-    values = _get(data["values"], stored)
-    if not sp.issparse(values):
-        values = torch.from_numpy(values)
-    return Bags(_get(data["weights"], stored), Rows(values, _get(data["centre"], stored)))
+def _get_sparse(entry: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> sp.csr_array:
+    parts = tuple(stored[f"{entry['sparse']}.{p}"] for p in ("data", "indices", "indptr"))
+    matrix = sp.csr_array(parts, shape=tuple(entry["shape"]))
+    matrix.check_format(full_check=True)  # indices out of range would crash the process
+    return matrix
 
 
-def _is_low_rank(part: Filter) -> TypeGuard[Spectral]:
-    return isinstance(part, Spectral) and part.rank is not None
-
-
-def _plain(name: str, value: Any) -> Any:
-    """An estimator's parameter as JSON."""
-    if isinstance(value, Component):
-        return {"component": value.to_dict()}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.random.RandomState | np.random.Generator):
-        return None  # a stream that has moved on cannot be given back
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise TypeError(f"cannot save parameter {name}={value!r}")
-
-
-def _unplain(value: Any) -> Any:
-    return from_dict(value["component"]) if isinstance(value, dict) else value
+_READERS: dict[str, Any] = {
+    "component": lambda entry, stored: from_dict(entry["component"]),
+    "graph": _get_graph,
+    "tensor": lambda entry, stored: torch.from_numpy(_get(entry["tensor"], stored)),
+    "sparse": _get_sparse,
+    "array": lambda entry, stored: stored[entry["array"]],
+    "strings": lambda entry, stored: np.array(
+        entry["strings"], dtype=object if entry["object"] else str
+    ),
+    "text": _get_text,
+    "dict": lambda entry, stored: {k: _get(v, stored) for k, v in entry["dict"].items()},
+    "tuple": lambda entry, stored: tuple(_get(v, stored) for v in entry["tuple"]),
+    "type": _get_value,
+}

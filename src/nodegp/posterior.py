@@ -8,6 +8,7 @@ variance by ``w^T gain_l w``. Everything about h at any node follows from that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,12 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.covariance import covariance, plain, variance
-from nodegp.filters import Bags, SeveralBags
-from nodegp.kernels import Kernel
-from nodegp.linalg import sparse_matmul
+from nodegp.prior import Inputs, Prior
 
-_BLOCK = 1 << 22  # entries of the largest array over (latents, inducing variables, nodes)
+_BLOCK = 1 << 18  # entries of covariances with u that are worked on at a time: what a cache holds
 # A variance can round to zero, or below it, where the prior's own is zero (a node and
 # neighbours without any feature); square roots and divisions want a little room.
 _SMALLEST_VARIANCE = 1e-12
@@ -40,15 +38,22 @@ class Sites(NamedTuple):
     lambda2: Tensor  # (L, O)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Posterior:
-    """q with the inducing variables and the kernel that it belongs to."""
+    """q with the inducing variables and the prior that it belongs to."""
 
-    kernel: Kernel
-    inducing: Bags  # M of them
+    prior: Prior
+    inducing: Inputs  # M of them
     chol: Tensor | None  # (M, M) lower, Kuu = chol chol^T, if q is in whitened form
     mean: Tensor  # (L, M)
     gain: Tensor  # (L, M, M) symmetric
+
+    def __post_init__(self) -> None:
+        # Row by row, as a file holds them: another order in memory gives other last digits.
+        for name in ("chol", "mean", "gain"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, value.contiguous())
 
     @property
     def n_latents(self) -> int:
@@ -59,51 +64,72 @@ class Posterior:
         return self.mean.shape[1]
 
     @torch.no_grad()
-    def marginals(self, bags: Bags) -> Marginals:
-        """q(h) at each bag."""
-        # With every row of the bags first, then mixed block by block: the rows' covariances are
-        # the one large array here, and a second of that size would double the memory.
-        kernel, bags, inducing = plain(self.kernel, bags, self.inducing)
-        weights = None if isinstance(bags, SeveralBags) else bags.weights
-        rows = bags if weights is None else Bags(None, bags.rows)
-        by_row = covariance(kernel, rows, inducing)  # (T, M)
-        prior = self._cast(variance(kernel, bags))
-        mean = torch.empty(len(bags), self.n_latents, dtype=self.mean.dtype)
-        var = torch.empty_like(mean)
-        step = max(_BLOCK // self.mean.numel(), 1)
-        for start in range(0, len(bags), step):
-            block = slice(start, start + step)
-            cross = by_row[block] if weights is None else sparse_matmul(weights[block], by_row)
-            w = self.project(cross)  # (M, block)
-            mean[block] = (self.mean @ w).mT.cpu()
-            gained = (self.gain @ w).mul_(w).sum(1)  # (L, block)
-            var[block] = (prior[block] - gained).mT.clamp_min(_SMALLEST_VARIANCE).cpu()
-        return Marginals(mean, var)
+    def marginals(self, inputs: Inputs) -> Marginals:
+        """q(h) at each input."""
+        if len(inputs) == 0:
+            empty = torch.zeros(0, self.n_latents, dtype=torch.float64)
+            return Marginals(empty, empty)
+        cross = self.prior.cross(inputs, self.inducing)  # propagation along the edges is here
+        prior_var = cross.variances()
+        mean_weights, gain = self.mean, self.gain
+        factors = cross.factors() if len(inputs) > self.n_inducing else None
+        if factors is not None and self._prefers(factors.right.shape[1]):
+            # More labels than features: the same posterior in the space of weights.
+            right = self.project(factors.right.mT)  # (M, P)
+            mean_weights, gain = mean_weights @ right, right.mT @ gain @ right
+            return _by_block(factors.left, prior_var, mean_weights, gain)
+        if self.chol is None:
+            return _by_block(cross.block, prior_var, mean_weights, gain)
+        return _by_block(
+            lambda some: self.project(cross.block(some)).mT, prior_var, mean_weights, gain
+        )
+
+    def _prefers(self, n_weights: int) -> bool:
+        """Whether so many weights are less work for each node than the inducing variables, whose
+        covariances have to be made of them first."""
+        by_inducing = n_weights * self.n_inducing + self.n_latents * self.n_inducing**2
+        return self.n_latents * n_weights**2 < by_inducing
 
     @torch.no_grad()
-    def joint(self, bags: Bags) -> tuple[Tensor, Tensor]:
-        """Mean (R, L) and covariance (L, R, R) of h over all the bags together."""
-        kernel, bags, inducing = plain(self.kernel, bags, self.inducing)
-        w = self.project(covariance(kernel, bags, inducing))
-        cov = self._cast(covariance(kernel, bags, bags)) - w.mT @ self.gain @ w
-        return (self.mean @ w).mT.cpu(), (0.5 * (cov + cov.mT)).cpu()
+    def joint(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Mean (R, L) and covariance (L, R, R) of h over all the inputs together."""
+        w = self.project(self.prior.cov(inputs, self.inducing))
+        cov = self.prior.cov(inputs, inputs).to(self.mean.dtype) - w.mT @ self.gain @ w
+        return (self.mean @ w).mT, 0.5 * (cov + cov.mT)
 
     @torch.no_grad()
-    def across(self, a: Bags, b: Bags) -> Tensor:
-        """Covariance of h at some bags with h at others, (L, len(a), len(b))."""
-        kernel, a, b, inducing = plain(self.kernel, a, b, self.inducing)
-        wa, wb = (self.project(covariance(kernel, bags, inducing)) for bags in (a, b))
-        cov = self._cast(covariance(kernel, a, b)) - (wa.mT @ self.gain) @ wb
-        return cov.cpu()
+    def across(self, a: Inputs, b: Inputs) -> Tensor:
+        """Covariance of h at a few inputs with h at others, (L, len(a), len(b))."""
+        wa, wb = (self.project(self.prior.cov(inputs, self.inducing)) for inputs in (a, b))
+        return self.prior.cov(b, a).mT.to(self.mean.dtype) - (wa.mT @ self.gain) @ wb
 
     def project(self, cross: Tensor) -> Tensor:
-        w = self._cast(cross).mT
+        """w for covariances with u, (M, R)."""
+        w = cross.to(self.mean.dtype).mT
         if self.chol is None:
             return w.contiguous()
         return torch.linalg.solve_triangular(self.chol, w, upper=False)
 
-    def _cast(self, values: Tensor) -> Tensor:
-        return values.to(self.mean.device, self.mean.dtype)
+
+def _by_block(
+    block: Callable[[slice], Tensor], prior_var: Tensor, mean_weights: Tensor, gain: Tensor
+) -> Marginals:
+    """Means ``mean_weights . w`` and variances ``prior_var - w^T gain w``, for w a range of inputs
+    at a time, in the precision that w comes in."""
+    n_latents = len(mean_weights)
+    mean = torch.empty(len(prior_var), n_latents, dtype=torch.float64)
+    var = torch.empty_like(mean)
+    step = max(_BLOCK // max(mean_weights.shape[1], 1), 1)
+    for start in range(0, len(mean), step):
+        some = slice(start, min(start + step, len(mean)))
+        w = block(some)  # (block, M)
+        if w.dtype != gain.dtype:
+            kind = min(w.dtype, gain.dtype, key=lambda kind: kind.itemsize)
+            w, mean_weights, gain = w.to(kind), mean_weights.to(kind), gain.to(kind)
+        mean[some] = (w @ mean_weights.mT).double()
+        gained = [(w @ own).mul_(w).sum(1) for own in gain]
+        var[some] = prior_var[some, None] - torch.stack(gained, 1).double()
+    return Marginals(mean, var.clamp_min_(_SMALLEST_VARIANCE))
 
 
 def sample_joint(mean: Tensor, cov: Tensor, n_samples: int, rng: np.random.Generator) -> Tensor:
@@ -133,4 +159,4 @@ def leave_one_out(
     nothing = kept <= 0
     mean = torch.where(nothing, torch.zeros_like(mean), mean)
     var = torch.where(nothing, marginals.var, var)
-    return Marginals(mean.cpu(), var.cpu())
+    return Marginals(mean, var)

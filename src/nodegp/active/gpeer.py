@@ -60,7 +60,7 @@ def expected_gains(model: GraphGPClassifier, graph: Graph, nodes: np.ndarray) ->
         raise TypeError("gp-eer needs a model with likelihood='softmax'; use hybrid")
     everyone = np.arange(graph.n_nodes)
     mean, var = (torch.from_numpy(part) for part in model.predict_latent(graph))  # (N, L)
-    across = model.posterior_.across(model._bags(graph, nodes), model._bags(graph, everyone))
+    across = model.model_.across(model.model_.domain(graph), nodes, everyone)
     proba = torch.from_numpy(model.predict_proba(graph, nodes))
     # Single precision, and latents first: all of this is to compare one answer with another.
     now, left = mean.mT.float().contiguous()[:, None], var.mT.float().contiguous()[:, None]

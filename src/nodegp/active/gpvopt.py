@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from nodegp.active.acquisition import Acquisition, Situation, best
-from nodegp.active.latent import LatentCovariance, Prior, latent_covariance
+from nodegp.active.latent import LatentCovariance, latent_covariance
 from nodegp.estimators.base import GraphGP
-from nodegp.graph import Graph
+from nodegp.prior import Domain, Prior
 
 
 class GPVOPT(Acquisition):
@@ -49,7 +49,7 @@ class GPVOPT(Acquisition):
         if not noise > 0:
             raise ValueError(f"{type(self).__name__}: noise must be positive, got {noise}")
         self.noise = noise
-        self._kept: tuple[Graph, Prior, LatentCovariance] | None = None
+        self._kept: tuple[Domain, Prior, LatentCovariance] | None = None
 
     def lacks(self, situation: Situation) -> str:
         return "a fitted model" if situation.model is None else ""
@@ -81,8 +81,9 @@ class GPVOPT(Acquisition):
                 f"{self.name} needs a Gaussian process (GraphGPClassifier), got "
                 f"{type(model).__name__}; use sopt or margin"
             )
-        prior = Prior.of(model, graph)
-        if self._kept is not None and self._kept[0] is graph and _same(self._kept[1], prior):
+        domain = model.model_.domain(graph)
+        prior = model.model_.planning_prior(domain)
+        if self._kept is not None and _same(*self._kept[:2], domain, prior):
             covariance = self._kept[2]
             seen = np.zeros(graph.n_nodes, dtype=bool)
             seen[covariance.labelled] = True
@@ -91,8 +92,8 @@ class GPVOPT(Acquisition):
                     covariance.condition(node)
                 return covariance
         # Another prior, another run, or a batch that was not answered.
-        covariance = latent_covariance(prior, graph, self.noise, situation.labelled)
-        self._kept = graph, prior, covariance
+        covariance = latent_covariance(prior, domain, self.noise, situation.labelled)
+        self._kept = domain, prior, covariance
         return covariance
 
 
@@ -100,15 +101,10 @@ def _worth(covariance: LatentCovariance, weights: np.ndarray) -> np.ndarray:
     return covariance.squares(weights) / (covariance.variances() + covariance.noise)
 
 
-def _same(a: Prior, b: Prior) -> bool:
-    before, after = a.preprocessor, b.preprocessor
+def _same(before: Domain, prior_then: Prior, now: Domain, prior: Prior) -> bool:
+    """Whether two priors are the same over the same nodes."""
     return (
-        (a.kernel, a.filter) == (b.kernel, b.filter)
-        and (before.kind, before.unit_rows) == (after.kind, after.unit_rows)
-        and _equal(before.scale, after.scale)
-        and _equal(before.centre, after.centre)
+        before.graph is now.graph
+        and before.preprocessor.fingerprint == now.preprocessor.fingerprint
+        and prior_then == prior
     )
-
-
-def _equal(a: np.ndarray | None, b: np.ndarray | None) -> bool:
-    return a is b if a is None or b is None else np.array_equal(a, b)

@@ -8,18 +8,13 @@ taken for what some landmark nodes say of it, and the rest of each node's varian
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from scipy.linalg import cho_factor, solve_triangular
 
-from nodegp.covariance import covariance, variance
-from nodegp.estimators.base import GraphGP
-from nodegp.features import Preprocessor
-from nodegp.filters import Filter
-from nodegp.graph import Graph
+from nodegp.prior import Domain, Prior, whole
 
 MAX_DENSE = 5_000  # C has the square of this many entries: 200 MiB
 N_LANDMARKS = 512
@@ -42,52 +37,25 @@ class LatentCovariance(Protocol):
         """sum_j weights_j C_ij^2 for every node i, (N,)."""
 
 
-class Prior(NamedTuple):
-    """What the prior covariance follows from, beside the graph."""
-
-    kernel: Any
-    filter: Filter
-    preprocessor: Preprocessor
-
-    @classmethod
-    def of(cls, model: GraphGP, graph: Graph) -> Prior:
-        return cls(*model._planned(graph), model.preprocessor_)
-
-    def bags(self, graph: Graph, nodes: np.ndarray) -> Any:
-        rows = self.preprocessor.rows_of(graph.features, graph.n_nodes)
-        return self.filter.bags(graph, rows, nodes)
-
-
+@torch.no_grad()
 def latent_covariance(
-    prior: Prior, graph: Graph, noise: float, labelled: np.ndarray
+    prior: Prior, domain: Domain, noise: float, labelled: np.ndarray
 ) -> LatentCovariance:
     """C for these labels, a mask; ``noise`` is a share of the mean prior variance."""
-    variances = np.concatenate(
-        [variance(prior.kernel, bags).numpy() for bags in _blocks(prior, graph)]
-    )
+    everyone = prior.at(domain, np.arange(domain.n_nodes))
+    variances = prior.var(everyone).numpy()
     # Nodes without any feature may have no variance at all, and nothing to divide by.
     level = max(noise * float(variances.mean()), 1e-12)
-    small = graph.n_nodes <= MAX_DENSE
-    nodes = np.arange(graph.n_nodes) if small else _landmarks(graph.n_nodes)
-    others = prior.bags(graph, nodes)
-    with torch.no_grad():
-        parts = [covariance(prior.kernel, bags, others).numpy() for bags in _blocks(prior, graph)]
-    cross = np.concatenate(parts)
-    found: LatentCovariance = (
-        DenseCovariance(cross, level)
-        if small
-        else LowRankCovariance(cross, nodes, variances, level)
-    )
+    found: LatentCovariance
+    if domain.n_nodes <= MAX_DENSE:
+        found = DenseCovariance(prior.cov(everyone, everyone).numpy(), level)
+    else:
+        nodes = _landmarks(domain.n_nodes)
+        cross = whole(prior.cross(everyone, prior.at(domain, nodes).materialise()))
+        found = LowRankCovariance(cross.numpy(), nodes, variances, level)
     for node in np.flatnonzero(labelled).tolist():
         found.condition(node)
     return found
-
-
-def _blocks(prior: Prior, graph: Graph) -> Iterator[Any]:
-    """All nodes as bags, a bounded number at a time."""
-    step = max(_BLOCK // min(graph.n_nodes, MAX_DENSE), 1)
-    for start in range(0, graph.n_nodes, step):
-        yield prior.bags(graph, np.arange(start, min(start + step, graph.n_nodes)))
 
 
 def _landmarks(n_nodes: int) -> np.ndarray:

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels, check_number
-from nodegp.baselines.latent import classify
-from nodegp.component import Component
-from nodegp.covariance import covariance
+from nodegp.baselines.latent import NodePrior, Nodes, classify
 from nodegp.features import Preprocessor
-from nodegp.filters import Bags
+from nodegp.filters import Identity
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Kernel
 from nodegp.linalg import cholesky, sparse_matmul, threads_for
+from nodegp.prior import Domain, FilteredFunction, Inputs
 from nodegp.seeds import generator
 
 _LARGEST = 6_000  # nodes: a few matrices of 290 MB, and minutes for the eigenvectors
@@ -91,50 +90,54 @@ class RelationalGP(Baseline):
                 "graph (Graph.subgraph)"
             )
         kernel = RBF() if self.kernel is None else self.kernel
-        start = EdgePrecision(self.precision, fixed=() if self.learn else ("precision",))
         with threads_for(graph.n_nodes):
-            prior = ConditionedOnEdges(graph, kernel, labels.nodes)
+            prior = ConditionedOnEdges(
+                Directions.of(graph, kernel),
+                self.precision,
+                fixed=() if self.learn else ("precision",),
+            )
             shape = graph.n_nodes, len(self.classes_)
-            proba, fit = classify(prior, start, labels, shape, generator(self.random_state))
-        self.precision_ = float(fit.posterior.kernel.parameters()["precision"])
+            proba, fit = classify(prior, labels, shape, generator(self.random_state))
+        self.precision_ = float(fit.posterior.prior.parameters()["precision"])
         self.elbo_ = fit.elbo
         return proba
 
 
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """With K = C C^T and C^T L C = V diag(w) V^T: B = C V, and w, how rough each direction is."""
+
+    basis: Tensor  # (N, N)
+    roughness: Tensor  # (N,)
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, graph: Graph, kernel: Kernel) -> Directions:
+        domain = Domain(graph, Preprocessor.fit(graph.features))
+        features = FilteredFunction(kernel, Identity())
+        inputs = features.at(domain, np.arange(graph.n_nodes)).materialise()
+        C, _ = cholesky(features.cov(inputs, inputs), "covariance of the nodes")
+        laplacian = sp.csr_array(sp.diags_array(graph.degrees) - graph.adjacency)
+        w, V = torch.linalg.eigh(C.mT @ sparse_matmul(laplacian, C))
+        return cls(C @ V, w.clamp_min(0.0))
+
+
 @dataclass(frozen=True)
-class EdgePrecision(Component):
-    """The hyper-parameter of :class:`ConditionedOnEdges`."""
+class ConditionedOnEdges(NodePrior):
+    """(K^-1 + precision L)^-1 = B diag(1 / (1 + precision w)) B^T, cheap to have again at another
+    precision."""
 
     positive: ClassVar = ("precision",)
+    directions: Directions
     precision: float = 1.0
 
+    def cov(self, a: Inputs, b: Inputs) -> Tensor:
+        left, right = (self.directions.basis[Nodes.of(inputs).numbers] for inputs in (a, b))
+        return (left * self._left()) @ right.mT
 
-class ConditionedOnEdges:
-    """(K^-1 + precision L)^-1, cheap to have again at another precision.
+    def var(self, a: Inputs) -> Tensor:
+        return self.directions.basis[Nodes.of(a).numbers].square() @ self._left()
 
-    With K = C C^T and C^T L C = V diag(w) V^T it is B diag(1 / (1 + precision w)) B^T, B = C V.
-    """
-
-    def __init__(self, graph: Graph, kernel: Kernel, labelled: np.ndarray):
-        rows = Preprocessor.fit(graph.features).rows_of(graph.features, graph.n_nodes)
-        bags = Bags(None, rows).in_memory()
-        with torch.no_grad():
-            C, _ = cholesky(covariance(kernel, bags, bags), "covariance of the nodes")
-            laplacian = sp.csr_array(sp.diags_array(graph.degrees) - graph.adjacency)
-            w, V = torch.linalg.eigh(C.mT @ sparse_matmul(laplacian, C))
-            self._roughness = w.clamp_min(0.0)
-            self._basis = C @ V  # (N, N)
-        self._labelled = self._basis[torch.from_numpy(labelled)]
-
-    def of_labels(self, parameters: EdgePrecision) -> Tensor:
-        return (self._labelled * self._kept(parameters)) @ self._labelled.mT
-
-    def with_labels(self, parameters: EdgePrecision, nodes: np.ndarray) -> Tensor:
-        return (self._basis[torch.from_numpy(nodes)] * self._kept(parameters)) @ self._labelled.mT
-
-    def variance(self, parameters: EdgePrecision, nodes: np.ndarray) -> Tensor:
-        return self._basis[torch.from_numpy(nodes)].square() @ self._kept(parameters)
-
-    def _kept(self, parameters: EdgePrecision) -> Tensor:
+    def _left(self) -> Tensor:
         """The share of each direction's variance that the edges leave."""
-        return 1.0 / (1.0 + parameters.precision * self._roughness)
+        return 1.0 / (1.0 + self.precision * self.directions.roughness)

@@ -6,10 +6,10 @@ both ends, so what the features do not explain is correlated between linked node
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,14 +17,13 @@ import torch
 from torch import Tensor
 
 from nodegp.baselines.base import Baseline, Labels
-from nodegp.baselines.latent import classify
-from nodegp.component import Component
-from nodegp.covariance import CovarianceCache, covariance, variance
-from nodegp.features import LazyRows, Preprocessor
-from nodegp.filters import Bags
+from nodegp.baselines.latent import NodePrior, Nodes, classify
+from nodegp.features import Preprocessor
+from nodegp.filters import Identity
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Kernel
 from nodegp.linalg import threads_for
+from nodegp.prior import Domain, FilteredFunction, Inputs
 from nodegp.seeds import generator
 
 CAUSES = ("cliques", "edges")
@@ -93,56 +92,68 @@ class MixedGraphGP(Baseline):
     def _learn(self, graph: Graph, labels: Labels, validation: Labels | None) -> np.ndarray:
         if self.causes not in CAUSES:
             raise ValueError(f"causes must be one of {list(CAUSES)}, got {self.causes!r}")
-        start = Errors(RBF().learn() if self.kernel is None else self.kernel)
+        kernel = RBF().learn() if self.kernel is None else self.kernel
         acting = clique_causes(graph) if self.causes == "cliques" else edge_causes(graph)
-        rows = Preprocessor.fit(graph.features).rows_of(graph.features, graph.n_nodes)
+        domain = Domain(graph, Preprocessor.fit(graph.features))
         with threads_for(len(labels.nodes)):
-            prior = CommonCauses(start.kernel, rows, acting, labels.nodes)
+            prior = CommonCauses(FilteredFunction(kernel, Identity()), Causes(domain, acting))
             shape = graph.n_nodes, len(self.classes_)
-            proba, fit = classify(prior, start, labels, shape, generator(self.random_state))
-        found: Any = fit.posterior.kernel
-        self.share_, self.kernel_, self.elbo_ = float(found.share), found.kernel, fit.elbo
+            proba, fit = classify(prior, labels, shape, generator(self.random_state))
+        found = fit.posterior.prior
+        assert isinstance(found, CommonCauses)
+        self.share_, self.kernel_ = float(found.share), found.features.kernel
+        self.elbo_ = fit.elbo
         return proba
 
 
+@dataclass(frozen=True, eq=False)
+class Causes:
+    """Where the prior is: a graph's nodes, and the causes ``acting`` on each, (N, causes) with
+    rows of length one: the root of U."""
+
+    domain: Domain
+    acting: sp.csr_array
+
+
 @dataclass(frozen=True)
-class Errors(Component):
-    """The hyper-parameters of :class:`CommonCauses`: the kernel's, and the odds v / (1 - v)."""
+class CommonCauses(NodePrior):
+    """K + v U + (1 - v) I, with the odds v / (1 - v) for a hyper-parameter."""
 
     positive: ClassVar = ("odds",)
-    kernel: Kernel
+    features: FilteredFunction
+    causes: Causes
     odds: float = 1.0
 
     @property
     def share(self) -> Any:
         return self.odds / (1.0 + self.odds)
 
+    def cov(self, a: Inputs, b: Inputs) -> Tensor:
+        K = self.features.cov(*(self._rows(inputs) for inputs in (a, b)))
+        return self._with_errors(K, *self._shared(a, b))
 
-class CommonCauses:
-    """K + v U + (1 - v) I. The ``acting`` causes are (N, causes), rows of length one: U's root."""
+    def var(self, a: Inputs) -> Tensor:
+        return self.features.var(self._rows(a)) + 1.0
 
-    def __init__(self, kernel: Kernel, rows: LazyRows, acting: sp.csr_array, labelled: np.ndarray):
-        self._rows, self._acting, self._labelled = rows, acting, labelled
-        self._acting_on_labels = sp.csr_array(acting[labelled].T)
-        self._label_bags = Bags(None, rows.take(labelled))
-        self._K = CovarianceCache(kernel, self._label_bags, self._label_bags)
-        self._U = self._shared(labelled)
+    def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
+        left = self._rows(a)
+        cache = self.features.cached_cov(left, left if a is b else self._rows(b))
+        shared = self._shared(a, b)
+        return lambda prior: prior._with_errors(cache(prior.features), *shared)
 
-    def of_labels(self, errors: Errors) -> Tensor:
-        own = torch.eye(len(self._labelled), dtype=torch.float64)
-        return self._K(errors.kernel) + errors.share * self._U + (1.0 - errors.share) * own
+    def _with_errors(self, K: Tensor, U: Tensor, own: Tensor) -> Tensor:
+        return K + self.share * U + (1.0 - self.share) * own
 
-    def with_labels(self, errors: Errors, nodes: np.ndarray) -> Tensor:
-        K = covariance(errors.kernel, Bags(None, self._rows.select(nodes)), self._label_bags)
-        own = torch.from_numpy((nodes[:, None] == self._labelled).astype(np.float64))
-        return K + errors.share * self._shared(nodes) + (1.0 - errors.share) * own
+    def _rows(self, inputs: Inputs) -> Inputs:
+        return self.features.at(self.causes.domain, Nodes.of(inputs).numbers)
 
-    def variance(self, errors: Errors, nodes: np.ndarray) -> Tensor:
-        return variance(errors.kernel, Bags(None, self._rows.select(nodes))) + 1.0
-
-    def _shared(self, nodes: np.ndarray) -> Tensor:
-        """Rows of U at these nodes, columns at the labelled ones."""
-        return torch.from_numpy((self._acting[nodes] @ self._acting_on_labels).toarray())
+    def _shared(self, a: Inputs, b: Inputs) -> tuple[Tensor, Tensor]:
+        """U and the identity between nodes."""
+        left, right = (Nodes.of(inputs).numbers for inputs in (a, b))
+        acting = self.causes.acting
+        U = (acting[left] @ sp.csr_array(acting[right].T)).toarray()
+        own = (left[:, None] == right).astype(np.float64)
+        return torch.from_numpy(U), torch.from_numpy(own)
 
 
 def edge_causes(graph: Graph) -> sp.csr_array:

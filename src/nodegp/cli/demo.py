@@ -58,10 +58,10 @@ def summarise(data: Dataset, model: GraphGPClassifier, proba: np.ndarray) -> dic
         "preprocessing": model.features_,
         "recipe": next((score.name for score in model.selection_ if score.chosen), None),
         "filter": type(model.filter_).__name__,
-        "kernel": type(model.kernel_).__name__,
+        "kernel": " + ".join(type(kernel).__name__ for kernel in model.model_.kernels),
         "likelihood": type(model.likelihood_).__name__,
-        "hyperparameters": {k: float(v) for k, v in model.kernel_.parameters().items()},
-        "learnt": sorted(model.kernel_.free_parameters()),
+        "hyperparameters": {k: float(v) for k, v in model.prior_.parameters().items()},
+        "learnt": sorted(model.prior_.free_parameters()),
     }
 
 

@@ -54,6 +54,7 @@ def command(
     from nodegp.io import join_tables
     from nodegp.io.tables import amount
     from nodegp.io.write import check_output, write_tables
+    from nodegp.propagation import watched
 
     options.check_doubt(coverage, abstain_below)
     options.check_edges_or_knn(edges, knn)
@@ -92,10 +93,12 @@ def command(
     tally = _Tally(len(file.model.classes_), coverage, abstain_below)
     blocks = show.counted(blocks, -(-n_rows // _ROWS), "predicting", quiet)
     blocks = tally.over(blocks)
-    if as_json and out is None:
-        show.as_json([row for block in blocks for row in block.to_pylist()])
-    else:
-        write_tables(out, blocks)
+    with watched(lambda line: show.note(line, quiet)):  # the blocks are made as they are written
+        if as_json and out is None:
+            show.as_json([row for block in blocks for row in block.to_pylist()])
+        else:
+            write_tables(out, blocks)
+    if not (as_json and out is None):
         if as_json:
             show.as_json({"predictions": tally.rows, "file": str(out)} | tally.to_dict())
         elif out is not None and not quiet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,34 +12,22 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
-from nodegp.calibration import fit_temperature, in_sets, set_threshold, tempered
-from nodegp.covariance import covariance
-from nodegp.estimators.base import FILTERS, GraphGP, Parts, component
-from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
-from nodegp.estimators.recipes import (
-    Recipe,
-    Score,
-    Trial,
-    compare,
-    recipes,
-    squared_error,
-    usual_kernel,
-    with_many_labels,
-)
+from nodegp.estimators.base import FILTERS, GraphGP, component, fitted
+from nodegp.estimators.conventions import labelled_accuracy
 from nodegp.features import kind_for
 from nodegp.filters import Filter, NeighbourMean
-from nodegp.graph import Graph
-from nodegp.inducing import Inducing, Labelled, Points, choose
+from nodegp.inducing import Inducing
 from nodegp.interchange import as_frame, as_graph, prediction_table
 from nodegp.kernels import Kernel, Polynomial
-from nodegp.labels import Given, encode, merged_classes, require_classes
-from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax, entropy
-from nodegp.linalg import threads_for
-from nodegp.posterior import Marginals, leave_one_out
-from nodegp.prior import prior_at
+from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax
+from nodegp.model import FittedClassifier, fit_classifier
+from nodegp.model.calibration import in_sets
+from nodegp.model.classifier import array_entropy
+from nodegp.model.recipes import Score, default_kernel
+from nodegp.model.selection import select_classifier
+from nodegp.posterior import Marginals
+from nodegp.prior import make_prior
 
-_FEWEST, _ENOUGH = 10, 200  # labels to choose a recipe by
-_DRAWN = 1 << 19  # values that an expectation over latents makes at a time: what a cache holds
 LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax, "bernoulli": Bernoulli}
 
 
@@ -50,7 +37,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     Parameters
     ----------
     kernel : Kernel, optional
-        Base kernel on features; by default linear on rows of length one, and a bias.
+        Base kernel on features; by default linear on rows of length one, and a bias. For a sum of
+        filters, also a tuple with one for each.
     filter : "auto" (default), a name, or a Filter of :mod:`nodegp.filters`
         "auto" compares a short list (see docs/choices.md) by leave-one-out predictions, and keeps
         the scores in ``selection_``. Names: "mean" (the paper's), "identity", "pagerank",
@@ -82,15 +70,17 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         For plain tables: neighbours in the graph that is built.
     max_iter, tol : optional
         Passed to the engine in place of its own.
-    device, dtype : optional
-        Where and in which precision the linear algebra runs; "cpu" and "float64".
+    dtype : optional
+        The precision of the linear algebra of a fit; "float64".
     random_state : int, Generator or RandomState, optional
     verbose : int
         1 prints progress to standard error.
 
     Attributes
     ----------
+    model_ : the fitted model itself, a value that never changes
     classes_, kernel_, filter_, likelihood_, inducing_, features_, preprocessor_ : what was used
+    prior_ : kernel and filter together, with what was learnt
     posterior_ : q and what it needs
     labelled_, labels_, label_confidence_ : the labelled nodes' numbers and what was said of them
     label_weights_ : (labels, latents) what each label adds to the latent means, see ``explain``
@@ -100,12 +90,20 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     elbo_, elbo_trace_, n_iter_, converged_, jitter_ : how the fit went
     """
 
-    classes_: np.ndarray
-    selection_: list[Score]
+    model_: FittedClassifier
+
+    classes_ = fitted(lambda model: model.classes)
+    loo_proba_ = fitted(lambda model: model.loo_proba)
+    temperature_ = fitted(lambda model: model.temperature)
+
+    @property
+    def selection_(self) -> list[Score]:
+        check_is_fitted(self, "model_")
+        return list(self.model_.selection)
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: Kernel | tuple[Kernel, ...] | None = None,
         filter: Filter | str | None = None,
         likelihood: Likelihood | str | None = None,
         features: str = "auto",
@@ -119,7 +117,6 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         n_neighbors: int = 10,
         max_iter: int | None = None,
         tol: float | None = None,
-        device: str | None = None,
         dtype: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -138,12 +135,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         self.n_neighbors = n_neighbors
         self.max_iter = max_iter
         self.tol = tol
-        self.device = device
         self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
 
-    @all_or_nothing
     def fit(
         self, X: Any, y: Any = None, *, label_confidence: Any = None, classes: Any = None
     ) -> Self:
@@ -168,17 +163,27 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             raise ValueError(f"calibrate must be 'auto', 'loo' or None, got {self.calibrate!r}")
         if self.preset not in (None, "paper"):
             raise ValueError(f"preset must be 'paper' or None, got {self.preset!r}")
-        graph, given = self._start(X, y, label_confidence)
+        start = self._start(X, y, label_confidence)
         likelihood = self._new_likelihood()
-        self.selection_ = []
-        if self.filter == "auto" or (self.filter is None and self.preset is None):
-            self._select(graph, given, classes, likelihood)
-        else:
-            kind = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
-            kernel = self._new_kernel(likelihood) or usual_kernel(kind, graph, learnt=True)
-            self._learn(graph, given, Parts(kind, kernel, likelihood), classes)
-        self._check_converged()
-        return self
+        kernel = self._new_kernel(likelihood)
+        calibrate = self.calibrate == "loo" or (self.calibrate == "auto" and self.preset is None)
+        settings = self._settings(likelihood, calibrate)
+        domain, observations = start.domain, start.observations
+        with self._watched():
+            if self.filter == "auto" or (self.filter is None and self.preset is None):
+                if isinstance(kernel, tuple):
+                    raise ValueError("several kernels go with a sum of filters; name the filter")
+                model = select_classifier(
+                    domain, observations, kernel, settings, classes, self._report
+                )
+            else:
+                kind = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
+                kernel = kernel or default_kernel(kind, domain.graph, learnt=True)
+                prior = make_prior(kind, kernel, domain)
+                model = fit_classifier(
+                    domain, observations, kind, prior, settings, classes, self._report
+                )
+        return self._finish(model, start)
 
     def _new_likelihood(self) -> Likelihood:
         usual = Softmax if self.preset is None else RobustMax
@@ -187,126 +192,12 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             raise ValueError(f"likelihood {likelihood!r} is for regression: use GraphGPRegressor")
         return likelihood
 
-    def _new_kernel(self, likelihood: Likelihood) -> Kernel | None:
+    def _new_kernel(self, likelihood: Likelihood) -> Kernel | tuple[Kernel, ...] | None:
         if self.kernel is not None or self.preset is None:
             return self.kernel
         # A likelihood that only compares latents cannot tell their common scale.
         fixed = ("variance",) if likelihood.scale_invariant else ()
         return Polynomial(3, 1.0, 5.0, fixed=fixed)
-
-    def _select(self, graph: Graph, given: Given, classes: Any, likelihood: Likelihood) -> None:
-        """Try the recipes on the labels, or on some if there are many, and take the best."""
-        every, targets = encode(given.labels, classes)
-        kernel, sums = self._new_kernel(likelihood), self._may_sum(len(targets))
-        found = recipes(graph, self._rows(graph), len(targets) / len(every), kernel, sums)
-        some = given
-        if len(targets) > _ENOUGH:
-            some = given.at(np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp))
-        if (np.bincount(targets)[targets] > 1).sum() < _FEWEST:
-            found = found[:1]
-        quick = isinstance(self._engine(), inference.Dual)
-
-        def fitted(recipe: Recipe) -> GraphGPClassifier:
-            model = copy(self)
-            if not quick:
-                model.set_params(engine="dual", max_iter=None, tol=None)
-            model._learn(graph, some, Parts(recipe.filter, recipe.kernel, likelihood), every)
-            return model
-
-        first = fitted(found[0])
-        errors = first._squared_errors(graph, found)
-        models: list[GraphGPClassifier | None] = [first]
-        for recipe, error in zip(found[1:], errors[1:], strict=True):
-            is_worse = error is not None and errors[0] is not None and error >= errors[0]
-            models.append(None if is_worse else fitted(recipe))
-        self.selection_ = compare(
-            found,
-            [
-                Trial(e, None, None) if m is None else Trial(e, m._label_scores(), m.elbo_)
-                for e, m in zip(errors, models, strict=True)
-            ],
-        )
-        best = next(j for j, score in enumerate(self.selection_) if score.chosen)
-        for score in self.selection_:
-            loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
-            self._report(f"{score.name}: leave-one-out log loss {loss}")
-        self._report(f"taken: {found[best].name}")
-        taken = models[best]
-        if quick and some is given and taken is not None:
-            self.__dict__.update(taken.__dict__ | {"selection_": self.selection_})
-        else:
-            parts = Parts(found[best].filter, found[best].kernel, likelihood)
-            self._learn(graph, given, parts, every)
-
-    def _squared_errors(self, graph: Graph, found: list[Recipe]) -> list[float | None]:
-        """Of least squares with the prior of each recipe, of which this model has the first: one
-        that is behind there need not be tried. None where something is still to be learnt."""
-        if len(found) == 1 or not isinstance(self.inducing_, Labelled):
-            return [None] * len(found)
-        y, rows = np.searchsorted(self.classes_, self.labels_), self._rows(graph)
-        errors: list[float | None] = []
-        for recipe in found:
-            kernel, bags = self.posterior_.kernel, self.posterior_.inducing
-            if errors:
-                filter = recipe.filter.prepared(graph, rows)
-                kernel, bags = prior_at(filter, recipe.kernel, graph, rows, self.labelled_)
-            if kernel.free_parameters():
-                errors.append(None)
-                continue
-            bags = bags.in_memory()
-            with torch.no_grad():
-                errors.append(squared_error(covariance(kernel, bags, bags), y))
-        return errors
-
-    def _may_sum(self, n_labels: int) -> bool:
-        return not isinstance(choose(self.inducing, self.n_inducing, n_labels), Points)
-
-    def _planned(self, graph: Graph) -> tuple[Any, Filter]:
-        if not self.selection_:
-            return super()._planned(graph)
-        # How far features are carried follows the number of labels; a plan should not.
-        chosen = next(score.name for score in self.selection_ if score.chosen)
-        kernel, sums = self._new_kernel(self.likelihood_), self._may_sum(len(self.labelled_))
-        recipe = with_many_labels(chosen, graph, self._rows(graph), kernel, sums)
-        own = self.kernel_ if kernel is not None else recipe.kernel  # by the term, where it sums
-        return own, recipe.filter.prepared(graph, self._rows(graph))
-
-    def _label_scores(self) -> np.ndarray:
-        """Leave-one-out log probabilities of the labels whose class has another."""
-        y = np.searchsorted(self.classes_, self.labels_)
-        told = np.bincount(y)[y] > 1
-        scores: np.ndarray = np.log(np.maximum(self.loo_proba_[np.arange(len(y)), y], 1e-300))
-        return scores[told]
-
-    def _learn(
-        self, graph: Graph, given: Given, parts: Parts, classes: Any = None, warm: bool = False
-    ) -> None:
-        earlier = None
-        if warm:
-            classes = merged_classes(self.classes_, given.labels)
-            earlier = inference.Warm(None, None)  # of other latents, should there be a new class
-            if len(classes) == len(self.classes_):
-                earlier = self._warm(graph, given.nodes)
-        require_classes(given.labels)
-        self.classes_, targets = encode(given.labels, classes)
-        self.labels_ = self.classes_[targets]
-        n_classes = len(self.classes_)
-        # Less than an even chance would be evidence for the other classes; it says nothing.
-        confidence = np.maximum(given.confidence, 1.0 / max(n_classes, 2))
-        given = given._replace(confidence=confidence)
-        n_latents = parts.likelihood.n_latents(n_classes)
-        with threads_for(len(targets)):
-            fit = self._fit_posterior(
-                graph, given, targets.astype(np.int64), parts, n_latents, earlier
-            )
-            without = leave_one_out(fit.labels, fit.explained, fit.kept, fit.alpha)
-            plain = self._probabilities(without)
-        automatic = self.calibrate == "auto" and self.preset is None
-        self.temperature_ = 1.0
-        if self.calibrate == "loo" or automatic:
-            usual = self.likelihood_.usual_temperature
-            self.temperature_ = fit_temperature(plain, targets, confidence, *usual)
-        self.loo_proba_ = tempered(plain, self.temperature_)
 
     def _kind(self, raw: Any) -> str:
         if self.features != "auto" or raw is None:
@@ -330,10 +221,9 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
         ``X`` and ``nodes`` as in :meth:`predict_latent`.
         """
-        graph, nodes = self._asked(X, nodes)
-        with self._threads(nodes):
-            blocks = [self._probabilities(m) for m in self._marginal_blocks(graph, nodes)]
-        return tempered(np.concatenate(blocks), self.temperature_)
+        domain, nodes = self._asked(X, nodes)
+        with self._watched():
+            return self.model_.predict_proba(domain, nodes)
 
     def predict_set(self, X: Any = None, nodes: Any = None, coverage: float = 0.9) -> np.ndarray:
         """The classes that each node may have, as a mask of shape (nodes, classes).
@@ -342,13 +232,9 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         the leave-one-out predictions, so that about a share ``coverage`` of the sets hold the true
         class. With fewer than ``1 / (1 - coverage) - 1`` labels all classes are in.
         """
-        check_is_fitted(self, "posterior_")
-        threshold = self._set_threshold(coverage)
+        check_is_fitted(self, "model_")
+        threshold = self.model_.set_threshold(coverage)
         return in_sets(self.predict_proba(X, nodes), threshold)
-
-    def _set_threshold(self, coverage: float) -> float:
-        y = np.searchsorted(self.classes_, self.labels_)
-        return set_threshold(self.loo_proba_, y, coverage)
 
     def predict_information(
         self, X: Any = None, nodes: Any = None
@@ -366,11 +252,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         A temperature flattens or sharpens the probabilities; the split is then in the proportion
         that it has without one.
         """
-        graph, nodes = self._asked(X, nodes)
-        with self._threads(nodes):
-            blocks = [self._predictive(m) for m in self._marginal_blocks(graph, nodes)]
-        proba, information = (np.concatenate(part) for part in zip(*blocks, strict=True))
-        return _entropy(proba), information
+        domain, nodes = self._asked(X, nodes)
+        with self._watched():
+            proba, information = self.model_.predictive(self.model_.marginals(domain, nodes))
+        return array_entropy(proba), information
 
     def sample_proba(
         self, X: Any = None, nodes: Any = None, n_samples: int = 1, random_state: Any = None
@@ -426,18 +311,20 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     ) -> Iterator[Any]:
         """The table of :meth:`predict_frame` in pieces of so many rows, to write a large one."""
         X = as_graph(X)
-        graph, nodes = self._asked(X, nodes)
+        domain, nodes = self._asked(X, nodes)
+        graph, model = domain.graph, self.model_
         ids = nodes if graph.ids is None else graph.ids[nodes]
         if X is not None and graph is not X:  # a table, whose rows stand after those fitted on
             ids = nodes - (graph.n_nodes - np.shape(X)[0])
-        threshold = None if coverage is None else self._set_threshold(coverage)
+        threshold = None if coverage is None else model.set_threshold(coverage)
+        with self._watched():
+            marginals = model.marginals(domain, nodes)
         for start in range(0, max(len(nodes), 1), rows):
             some = slice(start, start + rows)
-            with self._threads(nodes[some]):
-                proba, information = self._predictive(self._marginals(graph, nodes[some]))
+            proba, information = model.predictive(Marginals(*(part[some] for part in marginals)))
             yield prediction_table(
                 ids[some],
-                self.classes_,
+                model.classes,
                 proba,
                 {"information": information},
                 sets=None if threshold is None else in_sets(proba, threshold),
@@ -446,36 +333,5 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the nodes that have a label in ``y``."""
-        check_is_fitted(self, "posterior_")
+        check_is_fitted(self, "model_")
         return labelled_accuracy(self, X, y, sample_weight)
-
-    def _probabilities(self, marginals: Marginals) -> np.ndarray:
-        """Class probabilities without a temperature."""
-        if len(self.classes_) == 1:
-            return np.ones((len(marginals.mean), 1))
-        return self._by_node(self.likelihood_.predict, marginals)
-
-    def _predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
-        """Class probabilities, and how much of their entropy more labels could resolve."""
-        plain = self._probabilities(marginals)
-        proba = tempered(plain, self.temperature_)
-        if len(self.classes_) == 1:
-            return proba, np.zeros(len(proba))
-        left = self._by_node(self.likelihood_.expected_entropy, marginals)
-        share = 1.0 - left / np.maximum(_entropy(plain), 1e-300)
-        return proba, np.clip(share, 0.0, 1.0) * _entropy(proba)
-
-    def _by_node(self, function: Any, marginals: Marginals) -> np.ndarray:
-        """A function of means and variances, a bounded number of nodes at a time."""
-        n_latents = marginals.mean.shape[1]
-        step = max(_DRAWN // (n_latents * max(20 * n_latents, 1024)), 1)
-        blocks = zip(*(part.split(step) for part in marginals), strict=True)
-        with torch.no_grad():
-            parts = [function(mean.double(), var.double()) for mean, var in blocks]
-        result: np.ndarray = torch.cat(parts).numpy()
-        return result
-
-
-def _entropy(proba: np.ndarray) -> np.ndarray:
-    result: np.ndarray = entropy(torch.from_numpy(proba)).numpy()
-    return result

@@ -15,7 +15,8 @@ from nodegp.labels import as_labels, is_labelled
 
 
 def all_or_nothing(fit: Any) -> Any:
-    """A ``fit`` that leaves the estimator as it was if it fails."""
+    """A ``fit`` that leaves the estimator as it was if it fails: for baselines, which set what they
+    learn one after the other."""
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:

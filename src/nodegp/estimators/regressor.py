@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import torch
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nodegp import inference
-from nodegp.estimators.base import FILTERS, GraphGP, Parts, component, torch_dtype
-from nodegp.estimators.conventions import all_or_nothing, check_scored, scored
+from nodegp.estimators.base import FILTERS, GraphGP, component, fitted
+from nodegp.estimators.conventions import check_scored, scored
 from nodegp.filters import Filter, NeighbourMean
-from nodegp.graph import Graph
 from nodegp.inducing import Inducing
 from nodegp.kernels import RBF, Kernel
-from nodegp.labels import Given, as_labels, is_labelled
+from nodegp.labels import as_labels, is_labelled
 from nodegp.likelihoods import Gaussian, Likelihood
-from nodegp.linalg import threads_for
-from nodegp.posterior import Marginals, leave_one_out
+from nodegp.model import FittedRegressor, fit_regressor
+from nodegp.prior import make_prior
 
 
 class GraphGPRegressor(RegressorMixin, GraphGP):
@@ -34,9 +32,16 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
     predictions of the labelled nodes.
     """
 
+    model_: FittedRegressor
+
+    target_mean_ = fitted(lambda model: model.units.mean)
+    target_scale_ = fitted(lambda model: model.units.scale)
+    loo_mean_ = fitted(lambda model: model.loo_mean)
+    loo_std_ = fitted(lambda model: model.loo_std)
+
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: Kernel | tuple[Kernel, ...] | None = None,
         filter: Filter | str | None = None,
         likelihood: Likelihood | None = None,
         features: str = "auto",
@@ -48,7 +53,6 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
         n_neighbors: int = 10,
         max_iter: int | None = None,
         tol: float | None = None,
-        device: str | None = None,
         dtype: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -65,65 +69,41 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
         self.n_neighbors = n_neighbors
         self.max_iter = max_iter
         self.tol = tol
-        self.device = device
         self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
 
-    @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, label_confidence: Any = None) -> Self:
         """Fit to a graph some of whose nodes have a target; NaN where there is none."""
-        graph, given = self._start(X, y, label_confidence)
+        start = self._start(X, y, label_confidence)
         likelihood = component(
             self.likelihood, {"gaussian": Gaussian}, Gaussian, Likelihood, "likelihood"
         )
         if likelihood.classifies:
             raise ValueError(f"likelihood {likelihood!r} is for classes: use GraphGPClassifier")
         filter = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
-        self._learn(graph, given, Parts(filter, self.kernel or RBF(), likelihood))
-        self._check_converged()
-        return self
-
-    def _learn(
-        self, graph: Graph, given: Given, parts: Parts, classes: Any = None, warm: bool = False
-    ) -> None:
-        targets = given.labels.astype(np.float64)
-        if not np.isfinite(targets).all():
-            raise ValueError("y contains infinity; targets must be finite, or NaN for none")
-        earlier = self._warm(graph, given.nodes) if warm else None
-        self.labels_ = targets
-        self.target_mean_ = float(targets.mean())
-        self.target_scale_ = float(targets.std()) or 1.0
-        standard = (targets - self.target_mean_) / self.target_scale_
-        like = torch_dtype(self.dtype)
-        with threads_for(len(targets)):
-            standard = standard.astype(_numpy_dtype(like))
-            fit = self._fit_posterior(graph, given, standard, parts, 1, earlier)
-        without = leave_one_out(fit.labels, fit.explained, fit.kept, fit.alpha)
-        self.loo_mean_, self.loo_std_ = self._in_units(without)
+        prior = make_prior(filter, RBF() if self.kernel is None else self.kernel, start.domain)
+        settings = self._settings(likelihood)
+        with self._watched():
+            model = fit_regressor(
+                start.domain, start.observations, filter, prior, settings, self._report
+            )
+        return self._finish(model, start)
 
     def predict(self, X: Any = None, nodes: Any = None, return_std: bool = False) -> Any:
         """Predictive mean of each node, and the standard deviation of an observation there
         (noise included) if asked for."""
-        graph, nodes = self._asked(X, nodes)
-        mean, std = self._in_units(self._marginals(graph, nodes))
+        domain, nodes = self._asked(X, nodes)
+        with self._watched():
+            mean, std = self.model_.predict(domain, nodes)
         return (mean, std) if return_std else mean
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 over the nodes that have a target in ``y``."""
-        check_is_fitted(self, "posterior_")
+        check_is_fitted(self, "model_")
         X, y = scored(self, X, y)
         y = column_or_1d(as_labels(y), dtype=None)
         known = np.flatnonzero(is_labelled(y, self.unlabelled))
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         check_scored(known, y, X)
         return float(r2_score(y[known], self.predict(X, known), sample_weight=weight))
-
-    def _in_units(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
-        noise = float(self.likelihood_.parameters()["noise"])
-        mean = marginals.mean[:, 0].double().numpy() * self.target_scale_ + self.target_mean_
-        return mean, np.sqrt(marginals.var[:, 0].double().numpy() + noise) * self.target_scale_
-
-
-def _numpy_dtype(dtype: torch.dtype) -> type:
-    return np.float32 if dtype == torch.float32 else np.float64

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +9,14 @@ import torch
 from torch import Tensor
 
 from nodegp.features import LazyRows, Rows
-from nodegp.filters import Filter, Spectral
-from nodegp.filters.hops import Summed
-from nodegp.filters.propagation import Terms
-from nodegp.filters.rows import LARGEST
+from nodegp.filters import Filter, Spectral, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.linalg import sparse_matmul
+from nodegp.operators import GraphOperator, operator_of
+from nodegp.prior.domain import FeatureColumns
+from nodegp.propagation import FilterPolynomial, propagate
+
+_LARGEST = 1 << 28  # entries of the features as a dense matrix: 2 GiB
 
 
 class Spread:
@@ -27,50 +27,53 @@ class Spread:
     """
 
     def __init__(self, filter: Filter, graph: Graph):
-        if isinstance(filter, Summed):
+        if isinstance(filter, SumOfFilters):
             raise ValueError(
                 f"{type(filter).__name__} sums several functions, and a layer of a stack has one "
                 "filter; give one of its filters"
             )
-        self._graph, self._nodes = graph, np.arange(graph.n_nodes)
+        self._graph = graph
         self._weights = None
+        self._polynomial: FilterPolynomial | None = None
         if isinstance(filter, Spectral):
-            filter = replace(filter, on="features")
+            self._polynomial = filter.polynomial()
+            self._operator = operator_of(graph, filter.self_loops)
         else:  # the rows of a spectral one would reach nearly everywhere
-            self._weights = filter.weights(graph, self._nodes)
-        self._filter = filter
+            self._weights = filter.weights(graph, np.arange(graph.n_nodes))
 
     def features(self, rows: LazyRows) -> Tensor:
         """All nodes' filtered features, dense."""
-        n_columns = rows.raw.shape[1]
-        if self._graph.n_nodes * n_columns > LARGEST:
+        if self._graph.n_nodes * rows.n_columns > _LARGEST:
             raise ValueError(
                 f"the features of {self._graph.n_nodes} nodes are too many to hold as a dense "
-                f"matrix ({n_columns} columns); bring them to fewer columns first, for instance "
-                "with TruncatedSVD of scikit-learn"
+                f"matrix ({rows.n_columns} columns); bring them to fewer columns first, for "
+                "instance with TruncatedSVD of scikit-learn"
             )
-        bags = self._filter.bags(self._graph, rows, self._nodes).in_memory()
-        assert isinstance(bags.rows, Rows)
-        shown = bags.rows if bags.weights is None else bags.rows.combined(bags.weights)
-        if not shown.is_sparse:
-            return torch.as_tensor(shown.values)
-        dense = shown.values.toarray()
-        return torch.from_numpy(dense if shown.centre is None else dense - shown.centre)
+        if self._polynomial is not None:
+            columns = FeatureColumns(rows)
+            return torch.from_numpy(propagate(self._operator, self._polynomial, columns)).double()
+        shown: Rows = rows.materialise()
+        return torch.from_numpy(
+            (shown if self._weights is None else shown.combined(self._weights)).dense()
+        )
 
     def __call__(self, values: Tensor) -> Tensor:
         """F @ values for values (N, W), differentiable."""
-        if not isinstance(self._filter, Spectral):
+        if self._polynomial is None:
             return values if self._weights is None else sparse_matmul(self._weights, values)
-        terms = Terms(self._filter.order, self._filter.self_loops)
-        if self._filter.hub_discount > 0:
-            values = values * torch.from_numpy(self._filter._terms.discounts(self._graph))[:, None]
+        polynomial = self._polynomial
+        if polynomial.hub_discount > 0:
+            discounts = polynomial.discounts(self._operator)
+            values = values * torch.from_numpy(discounts)[:, None]
         # An averaged filter has one more, for a node's own values, before these.
-        coefficients = self._filter.coefficients().tolist()[-len(terms) :]
-        spectral = _Symmetric.apply(values, self._graph, terms, coefficients)
-        if not self._filter.averaged:
-            return spectral
+        spectral = FilterPolynomial(
+            polynomial.coefficients[polynomial.averaged :], polynomial.self_loops
+        )
+        carried = _Symmetric.apply(values, self._operator, spectral)
+        if not polynomial.averaged:
+            return carried
         passed = torch.from_numpy(1.0 / (1.0 + self._graph.degrees))[:, None]
-        return (1.0 - passed) * values + passed * spectral  # Eq. 15
+        return (1.0 - passed) * values + passed * carried  # Eq. 15
 
 
 class _Symmetric(torch.autograd.Function):
@@ -78,12 +81,12 @@ class _Symmetric(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, graph: Graph, terms: Terms, coefficients: Sequence[float]
+        ctx: Any, values: Tensor, operator: GraphOperator, polynomial: FilterPolynomial
     ) -> Tensor:
-        ctx.operator = graph, terms, coefficients
+        ctx.operator = operator, polynomial
         columns = np.ascontiguousarray(values.detach().numpy())
-        return torch.from_numpy(terms.sum_of_columns(graph, coefficients, columns))
+        return torch.from_numpy(propagate(operator, polynomial, columns))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Symmetric.apply(gradients[0], *ctx.operator), None, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return _Symmetric.apply(gradients[0], *ctx.operator), None, None

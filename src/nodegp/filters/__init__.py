@@ -1,14 +1,11 @@
 """Filters: how the values h of the nodes are made from the latent function f, h = F f.
 
-A filter turns nodes into :class:`Bags`: row n of ``F`` (Eq. 10), cut to the nodes that it
-touches, with those nodes' features. Everything downstream works on bags, so a filter of
-another range, or one that acts on the features, needs no other change than a class here.
+A filter is settings and hyper-parameters; what a prior makes of it, with a kernel and features, is
+in :mod:`nodegp.prior`. A new one is a class here and needs no other change.
 """
 
-from nodegp.filters.bags import Bags, SeveralBags
 from nodegp.filters.base import Filter
-from nodegp.filters.hops import Hops, Relations
-from nodegp.filters.lowrank import KnownBags, LowRankBags
+from nodegp.filters.hops import Hops, Relations, SumOfFilters
 from nodegp.filters.neighbourhood import Identity, NeighbourMean
 from nodegp.filters.responses import (
     Chebyshev,
@@ -21,20 +18,15 @@ from nodegp.filters.responses import (
     RegularisedLaplacian,
     ResponseValue,
 )
-from nodegp.filters.rows import FilteredRows
 from nodegp.filters.spectral import Spectral
 
 __all__ = [
-    "Bags",
     "Chebyshev",
     "Diffusion",
     "Filter",
-    "FilteredRows",
     "Hops",
     "Identity",
     "InverseCosine",
-    "KnownBags",
-    "LowRankBags",
     "MaternFilter",
     "NeighbourMean",
     "PageRank",
@@ -43,6 +35,6 @@ __all__ = [
     "RegularisedLaplacian",
     "Relations",
     "ResponseValue",
-    "SeveralBags",
     "Spectral",
+    "SumOfFilters",
 ]

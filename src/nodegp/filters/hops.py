@@ -9,42 +9,42 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self
+from typing import NamedTuple, NoReturn, Self
 
 import numpy as np
 
-from nodegp.features import LazyRows
-from nodegp.filters.bags import SeveralBags
 from nodegp.filters.base import Filter
 from nodegp.filters.neighbourhood import Identity
 from nodegp.filters.responses import PageRank, Propagation
 from nodegp.graph import Graph
 
 
+class Summand(NamedTuple):
+    """One function of a sum: its name, its filter, and the kind of edges that it runs on."""
+
+    name: str
+    filter: Filter
+    relation: str | None = None
+
+
 @dataclass(frozen=True)
-class Summed(Filter):
+class SumOfFilters(Filter):
     """Filters that are summed; see :class:`Hops` and :class:`Relations`."""
 
     @abstractmethod
-    def terms(self, graph: Graph) -> list[tuple[str, Filter, Graph]]:
-        """What is summed on this graph: a name, a filter, and the graph that it runs on."""
+    def summands(self, graph: Graph) -> list[Summand]:
+        """What is summed on this graph."""
+
+    @abstractmethod
+    def learnt(self, filters: Sequence[Filter]) -> Self:
+        """The same with what was learnt of each summand's filter."""
 
     def weights(self, graph: Graph, nodes: np.ndarray) -> NoReturn:
         raise TypeError(f"{type(self).__name__} is a sum of filters, without weights of its own")
 
-    def prepared(self, graph: Graph, features: LazyRows) -> Self:
-        return self.with_parts([part.prepared(graph, features) for part in self.parts()])
-
-    @abstractmethod
-    def with_parts(self, parts: Sequence[Filter]) -> Self: ...
-
-    def bags(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Any:
-        terms = self.terms(graph)
-        return SeveralBags(tuple(f.bags(g, features, nodes) for _, f, g in terms))
-
 
 @dataclass(frozen=True)
-class Hops(Summed):
+class Hops(SumOfFilters):
     """h = sum_j F_j f_j: a node's own features, those nearby, and those further off.
 
     Where neighbours tend to be alike the far terms come to matter; where they differ, the first.
@@ -58,21 +58,18 @@ class Hops(Summed):
         object.__setattr__(self, "filters", filters)
         if not filters or not all(isinstance(f, Filter) for f in filters):
             raise ValueError(f"Hops: filters must be a tuple of filters, got {self.filters!r}")
-        if any(isinstance(f, Summed) for f in filters):
+        if any(isinstance(f, SumOfFilters) for f in filters):
             raise ValueError("Hops: a sum of sums is one sum; list all filters in it")
 
-    def terms(self, graph: Graph) -> list[tuple[str, Filter, Graph]]:
-        return [(f"{n}: {type(f).__name__}", f, graph) for n, f in enumerate(self.filters)]
+    def summands(self, graph: Graph) -> list[Summand]:
+        return [Summand(f"{n}: {type(f).__name__}", f) for n, f in enumerate(self.filters)]
 
-    def parts(self) -> tuple[Filter, ...]:
-        return self.filters
-
-    def with_parts(self, parts: Sequence[Filter]) -> Self:
-        return replace(self, filters=tuple(parts))
+    def learnt(self, filters: Sequence[Filter]) -> Self:
+        return replace(self, filters=tuple(filters))
 
 
 @dataclass(frozen=True)
-class Relations(Summed):
+class Relations(SumOfFilters):
     """One function for each kind of edges of a graph, and one for the features alone.
 
     The graph must have kinds: ``Graph({"cites": A, "same author": B}, features)``.
@@ -88,17 +85,14 @@ class Relations(Summed):
                 f"they are; pass fixed={tuple(self.filter.free_parameters())} to it"
             )
 
-    def terms(self, graph: Graph) -> list[tuple[str, Filter, Graph]]:
+    def summands(self, graph: Graph) -> list[Summand]:
         if graph.relations is None:
             raise ValueError(
                 "Relations: this graph has one kind of edges only; give it several, as "
                 "Graph({'name': adjacency, ...}, features), or use another filter"
             )
-        own: list[tuple[str, Filter, Graph]] = [("features", Identity(), graph)]
-        return own + [(name, self.filter, graph.relation(name)) for name in sorted(graph.relations)]
+        kinds = [Summand(name, self.filter, name) for name in sorted(graph.relations)]
+        return [Summand("features", Identity()), *kinds]
 
-    def parts(self) -> tuple[Filter, ...]:
-        return (self.filter,)
-
-    def with_parts(self, parts: Sequence[Filter]) -> Self:
-        return replace(self, filter=parts[0])
+    def learnt(self, filters: Sequence[Filter]) -> Self:
+        return self  # its filter has nothing to learn

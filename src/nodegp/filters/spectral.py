@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,16 +18,12 @@ import torch
 from torch import Tensor
 
 from nodegp.component import Component
-from nodegp.features import LazyRows, Rows, RowSource
-from nodegp.filters.bags import Bags
 from nodegp.filters.base import Filter
-from nodegp.filters.lowrank import LowRankBags, choose_landmarks
-from nodegp.filters.propagation import Terms, filter_columns, filter_rows
-from nodegp.filters.rows import FilteredRows, basis
 from nodegp.graph import Graph
+from nodegp.operators import operator_of
+from nodegp.propagation import FilterPolynomial, filter_rows
 
 WAYS = ("features", "function")
-_SAMPLE = 1 << 25  # entries of F that a sample of its rows may have: 400 MiB
 
 
 @dataclass(frozen=True)
@@ -44,14 +39,8 @@ class Spectral(Filter):
         everything after that costs what an ordinary Gaussian process does, whatever the range.
         "function" is h = F f, the paper's way: averages of f over all the nodes in range. It
         tells a neighbourhood of opposites from one of equals in the middle, but pairs of nodes in
-        range are its cost, so it is for short ranges and small graphs, unless ``rank`` is given.
-        With a linear kernel both are the same.
-    rank : int, optional
-        With on="function": a low-rank form, h = F E[f | u] with the values u of so many landmarks
-        in place of h = F f, at a cost of nodes times landmarks. The kernel's hyper-parameters are
-        learnt as ever. Take twice as many as there are labels, or more: with few, learning bends
-        the kernel to the landmarks, and it is better held. ``low_rank_error`` of a fitted model
-        measures what is left out.
+        range are its cost, so it is for short ranges and small graphs. With a linear kernel both
+        are the same.
     self_loops : bool
         Take the Laplacian of A + I instead of A, as graph convolutions do.
     averaged : bool
@@ -74,9 +63,6 @@ class Spectral(Filter):
     self_loops: bool = field(default=False, kw_only=True)
     averaged: bool = field(default=False, kw_only=True)
     hub_discount: float = field(default=0.0, kw_only=True)
-    rank: int | None = field(default=None, kw_only=True)
-    # Set by `prepared`: a model keeps those of the graph that it was fitted on.
-    landmarks: Any = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,20 +74,13 @@ class Spectral(Filter):
             )
         if self.on not in WAYS:
             raise ValueError(f"{type(self).__name__}: on must be one of {WAYS}, got {self.on!r}")
-        if self.rank is not None:
-            check_whole(self, "rank", 1)
-            if self.on != "function":
-                raise ValueError(
-                    f"{type(self).__name__}: rank is for on='function'; filtered features are "
-                    "exact whatever the range"
-                )
 
     @abstractmethod
     def response(self, eigenvalue: Tensor) -> Tensor:
         """g at eigenvalues in [0, 2], differentiable in the hyper-parameters."""
 
     def coefficients(self) -> Tensor:
-        """The weights c of ``F X = sum_j c_j basis_j``, float64, differentiable in the
+        """The weights c of the filter's terms, float64, differentiable in the
         hyper-parameters: those of the Chebyshev polynomials T_0 .. T_order, and before them a
         one for a node's own features if ``averaged``."""
         # More nodes than the order asks for: what is cut off then hardly disturbs the rest.
@@ -110,59 +89,13 @@ class Spectral(Filter):
             return chebyshev
         return torch.cat([torch.ones(1, dtype=torch.float64), chebyshev])
 
-    def basis(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Tensor:
-        """The rows at these nodes that :meth:`coefficients` weight, shape (terms, n, D).
-
-        They hold no hyper-parameter, so learning those needs no graph: only sums of these.
-        """
-        return torch.from_numpy(basis(self._terms, graph, features, nodes))
+    def polynomial(self) -> FilterPolynomial:
+        """This filter at the present values of its hyper-parameters."""
+        numbers = tuple(self.coefficients().detach().tolist())
+        return FilterPolynomial(numbers, self.self_loops, self.averaged, float(self.hub_discount))
 
     def weights(self, graph: Graph, nodes: np.ndarray) -> sp.csr_array:
-        return filter_rows(self._terms, self._numbers(), graph, nodes)
-
-    def columns(self, graph: Graph, columns: np.ndarray) -> np.ndarray:
-        return filter_columns(self._terms, self._numbers(), graph, columns)
-
-    def bags(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> Any:
-        if self.rank is not None:
-            landmarks = self.landmarks or self.prepared(graph, features).landmarks
-            return LowRankBags(self, graph, features, nodes, landmarks)
-        if self.on == "function":
-            return super().bags(graph, features, nodes)
-        return Bags(None, self._filtered(graph, features, nodes))
-
-    def prepared(self, graph: Graph, features: LazyRows) -> Self:
-        if self.rank is None:
-            return self
-
-        def rows(nodes: np.ndarray) -> Rows:
-            return self._filtered(graph, features, nodes).take(np.arange(len(nodes)))
-
-        return replace(self, landmarks=choose_landmarks(self, graph, features, rows, self.rank))
-
-    def to_dict(self) -> dict[str, Any]:
-        data = super().to_dict()
-        del data["landmarks"]  # arrays, which a model file has a place for
-        return data
-
-    def inputs(self, graph: Graph, features: LazyRows) -> RowSource:
-        if self.on == "function":
-            return features
-        nodes = np.arange(graph.n_nodes)
-        if features.preprocessor.kind == "one-hot":  # rows as wide as there are nodes
-            n_rows = min(graph.n_nodes, max(_SAMPLE // graph.n_nodes, 1))
-            nodes = np.linspace(0, graph.n_nodes - 1, n_rows).astype(np.intp)
-        return self._filtered(graph, features, nodes)
-
-    def _filtered(self, graph: Graph, features: LazyRows, nodes: np.ndarray) -> FilteredRows:
-        return FilteredRows(graph, features, self._terms, self._numbers(), nodes)
-
-    @property
-    def _terms(self) -> Terms:
-        return Terms(self.order, self.self_loops, self.averaged, float(self.hub_discount))
-
-    def _numbers(self) -> tuple[float, ...]:
-        return tuple(self.coefficients().detach().tolist())
+        return filter_rows(operator_of(graph, self.self_loops), self.polynomial(), nodes)
 
 
 def _chebyshev_nodes(n: int) -> Tensor:

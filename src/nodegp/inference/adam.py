@@ -19,8 +19,10 @@ from nodegp.inducing import Whitened
 from nodegp.inference import checkpoint
 from nodegp.inference.base import Engine, Fit, Problem, Report
 from nodegp.inference.sites import sites_from, smallest_precision
+from nodegp.likelihoods import Likelihood
 from nodegp.linalg import lower_times
 from nodegp.posterior import Marginals, Posterior
+from nodegp.prior import Prior
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class _Saved:
                 "batch_size": engine.batch_size,
                 "check_every": engine.check_every,
                 "tol": engine.tol,
-                "kernel": problem.kernel.to_dict(),
+                "prior": problem.prior.to_dict(),
                 "likelihood": problem.likelihood.to_dict(),
                 "rng": problem.rng.bit_generator.state,
             }
@@ -187,7 +189,7 @@ class _Run:
         points = problem.projector.points
         self.points = None if points is None else points.clone().requires_grad_()
         with torch.no_grad():
-            self.start = problem.projector(problem.kernel, self.points).whitened()
+            self.start = problem.projector(problem.prior, self.points).whitened()
         n_inducing = len(self.start.W)
         self.mean = self.start.W.new_zeros(problem.n_latents, n_inducing).requires_grad_()
         eye = torch.eye(n_inducing, dtype=self.start.W.dtype, device=self.start.W.device)
@@ -204,18 +206,18 @@ class _Run:
             for variable, value in zip(self.variables(), snapshot, strict=True):
                 variable.copy_(value)
 
-    def components(self) -> tuple:
+    def components(self) -> tuple[Prior, Likelihood]:
         return self.problem.components(dict(zip(self.names, self.theta.exp(), strict=True)))
 
     def elbo(self, batch: np.ndarray | None) -> Tensor:
         """Eq. 5, on all labels or estimated from a batch of them."""
-        kernel, likelihood = self.components()
+        prior, likelihood = self.components()
         y, confidence = self.problem.y, self.problem.confidence
         if batch is None:
-            projection = self.problem.projector(kernel, self.points).whitened()
+            projection = self.problem.projector(prior, self.points).whitened()
             scale = 1.0
         else:
-            projection = self.problem.projector.some(kernel, self.points, batch)
+            projection = self.problem.projector.minibatch(prior, self.points, batch)
             scale = len(y) / len(batch)
             y, confidence = y[batch], confidence[batch]
         labels, _ = self.marginals(projection)
@@ -248,9 +250,9 @@ class _Run:
         problem = self.problem
         with torch.no_grad():
             plain = {n: math.exp(v) for n, v in zip(self.names, self.theta.tolist(), strict=True)}
-            kernel, likelihood = problem.components(plain)
+            prior, likelihood = problem.components(plain)
             points = None if self.points is None else self.points.detach().clone()
-            projection = problem.projector(kernel, points).whitened()
+            projection = problem.projector(prior, points).whitened()
             labels, explained = self.marginals(projection)
             factor = self.factor.tril()
             eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
@@ -259,14 +261,14 @@ class _Run:
         sites = sites_from(expectation, labels, smallest_precision(projection))
         return Fit(
             posterior=Posterior(
-                kernel,
-                problem.projector.bags(points),
+                prior,
+                problem.projector.inducing(prior, points),
                 projection.chol,
                 self.mean.detach().clone(),
                 eye - factor @ factor.mT,
             ),
             likelihood=likelihood,
-            labels=labels,
+            label_marginals=labels,
             explained=explained,
             # Short of convergence a site may exceed the posterior's precision.
             kept=(1.0 - sites.lambda2.mT * explained).clamp_min(1e-6),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from nodegp.component import Component
 from nodegp.inducing import Projector
-from nodegp.kernels import Kernel
 from nodegp.likelihoods import Likelihood
 from nodegp.posterior import Marginals, Posterior, Sites
+from nodegp.prior import Prior
 
 Report = Callable[[str], None]
 
@@ -22,7 +22,7 @@ Report = Callable[[str], None]
 class Warm(NamedTuple):
     """What an earlier fit of the same model knew. Its hyper-parameters are the problem's."""
 
-    labels: Marginals | None  # q(h) at the labelled nodes, new ones among them, if it had them
+    label_marginals: Marginals | None  # q(h) at the labelled nodes, new ones too, if it had them
     curvature: np.ndarray | None  # of the ELBO in the hyper-parameters
 
 
@@ -30,7 +30,7 @@ class Warm(NamedTuple):
 class Problem:
     """One model and its labels, ready to be fitted."""
 
-    kernel: Kernel
+    prior: Prior
     likelihood: Likelihood
     projector: Projector
     y: Tensor  # (O,) class positions or targets
@@ -43,18 +43,18 @@ class Problem:
     )
 
     def free_parameters(self) -> dict[str, float]:
-        """Hyper-parameters to learn, of kernel and likelihood."""
-        return {f"kernel.{k}": v for k, v in self.kernel.free_parameters().items()} | {
+        """Hyper-parameters to learn, of prior and likelihood."""
+        return {f"prior.{k}": v for k, v in self.prior.free_parameters().items()} | {
             f"likelihood.{k}": v for k, v in self.likelihood.free_parameters().items()
         }
 
-    def components(self, values: Mapping[str, Any]) -> tuple[Kernel, Likelihood]:
-        """Kernel and likelihood with these values in place of their own."""
-        kernel, likelihood = (
+    def components(self, values: Mapping[str, Tensor | float]) -> tuple[Prior, Likelihood]:
+        """Prior and likelihood with these values in place of their own."""
+        prior, likelihood = (
             {k.removeprefix(owner): v for k, v in values.items() if k.startswith(owner)}
-            for owner in ("kernel.", "likelihood.")
+            for owner in ("prior.", "likelihood.")
         )
-        return self.kernel.with_parameters(kernel), self.likelihood.with_parameters(likelihood)
+        return self.prior.with_parameters(prior), self.likelihood.with_parameters(likelihood)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Fit:
 
     posterior: Posterior
     likelihood: Likelihood
-    labels: Marginals  # q(h) at the labelled nodes
+    label_marginals: Marginals  # q(h) at the labelled nodes
     explained: Tensor  # (O, L) the part of that variance which u carries
     kept: Tensor  # (O, L) what of its precision is left without the label's own site
     alpha: Tensor  # (O, L) lambda1 - lambda2 m

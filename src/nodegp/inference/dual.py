@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +31,7 @@ from nodegp.inference.sites import (
 from nodegp.likelihoods import Likelihood
 from nodegp.linalg import NotPositiveDefiniteError
 from nodegp.posterior import Posterior, Sites
+from nodegp.prior import Prior
 
 # Hyper-parameters stay within these factors of one another's scale; beyond, kernels overflow.
 _LOG_BOUND = math.log(1e6)
@@ -97,7 +97,7 @@ class _Search:
         self.whitened = False
         self.curvature: np.ndarray | None = None
         # The first solve, the longest, is only for a direction: a tenth of the precision will do.
-        self.earlier = None if problem.warm is None else problem.warm.labels
+        self.earlier = None if problem.warm is None else problem.warm.label_marginals
         is_long = self.names and self.earlier is None
         self.tol = 10 * engine.tol if is_long else engine.tol
 
@@ -137,8 +137,8 @@ class _Search:
         z = None if points is None else points.clone().requires_grad_()
         inputs = [values] if z is None else [values, z]
         with torch.enable_grad():
-            kernel, likelihood = self._components(values)
-            projection = self.problem.projector(kernel, z)
+            prior, likelihood = self._components(values)
+            projection = self.problem.projector(prior, z)
         solution, projection = self._solve(projection, likelihood)
         state = solution.state
         with torch.no_grad():
@@ -173,8 +173,8 @@ class _Search:
     def finish(self, n_iter: int, settled: bool, advice: str) -> Fit:
         """The posterior at the best hyper-parameters seen."""
         if self.best is None or self.rough:  # nothing was free, or there was nowhere to go
-            kernel, likelihood = self._components(torch.from_numpy(self.theta))
-            projection = self.problem.projector(kernel, self.points)
+            prior, likelihood = self._components(torch.from_numpy(self.theta))
+            projection = self.problem.projector(prior, self.points)
             solution, projection = self._solve(projection, likelihood)
             value = solution.state.elbo - self._penalty(self.theta)
             self._keep(value, solution, projection, self.theta, self.points)
@@ -184,12 +184,12 @@ class _Search:
         if not solution.converged:
             advice = self._advice(solution, state.labels.mean.dtype)
         plain = {n: float(v) for n, v in zip(self.names, np.exp(self.theta), strict=True)}
-        kernel, likelihood = self.problem.components(plain)
-        inducing = self.problem.projector.bags(self.points)
+        prior, likelihood = self.problem.components(plain)
+        inducing = self.problem.projector.inducing(prior, self.points)
         return Fit(
-            posterior=Posterior(kernel, inducing, *posterior_arrays(projection, state)),
+            posterior=Posterior(prior, inducing, *posterior_arrays(projection, state)),
             likelihood=likelihood,
-            labels=state.labels,
+            label_marginals=state.labels,
             explained=state.moments.explained.mT,
             kept=state.moments.kept.mT,
             alpha=state.moments.alpha.mT,
@@ -213,7 +213,7 @@ class _Search:
             "is a valid bound; likelihood='softmax' has no such points"
         )
 
-    def _components(self, theta: Tensor) -> tuple[Any, Likelihood]:
+    def _components(self, theta: Tensor) -> tuple[Prior, Likelihood]:
         return self.problem.components(dict(zip(self.names, theta.exp(), strict=True)))
 
     def _solve(self, projection: Projection, likelihood: Likelihood) -> tuple[Solution, Projection]:

@@ -11,11 +11,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from nodegp import metrics
-from nodegp.calibration import tempered
 from nodegp.datasets import Dataset, load_dataset
 from nodegp.estimators import GraphGPClassifier
 from nodegp.experiments.models import ggp, reliability, scores
 from nodegp.experiments.runner import plain
+from nodegp.model.calibration import tempered
 
 COVERAGE = 0.9
 QUICK = {"epochs": 20}  # of networks, to try things out

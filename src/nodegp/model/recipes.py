@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import LazyRows, paired_cosines
-from nodegp.filters import Filter, Hops, Identity, PageRank, Propagation, Relations
-from nodegp.filters.hops import Summed
+from nodegp.features import paired_cosines
+from nodegp.filters import Filter, Hops, Identity, PageRank, Propagation, Relations, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Kernel
-from nodegp.prior import SummedKernel
+from nodegp.prior import Domain, Prior, make_prior
+
+Kernels = Kernel | tuple[Kernel, ...]  # one for each function, where h is a sum of several
 
 # Prior variances of h: of what features say, and of a bias shared by all nodes; and the share of a
 # node's own features in the first, where there is another.
@@ -33,12 +35,16 @@ _EDGES = 500  # that are looked at to see whether neighbours are alike
 _RIDGE = 0.3  # the noise of least squares, as a share of the prior variance
 
 
-class Recipe(NamedTuple):
-    """A filter and a kernel that go together."""
+@dataclass(frozen=True)
+class Recipe:
+    """A filter and a kernel that go together; a kernel for each function where h is a sum."""
 
     name: str
     filter: Filter
-    kernel: Any
+    kernel: Kernels
+
+    def prior(self, domain: Domain) -> Prior:
+        return make_prior(self.filter, self.kernel, domain)
 
 
 class Score(NamedTuple):
@@ -63,10 +69,9 @@ class Trial(NamedTuple):
 
 
 def recipes(
-    graph: Graph,
-    features: LazyRows,
+    domain: Domain,
     labels_per_class: float,
-    kernel: Any,
+    kernel: Kernels | None,
     sums: bool = True,
     bias: bool = True,
     far: PageRank | None = None,
@@ -79,6 +84,7 @@ def recipes(
     those that were found best; ``sums`` whether h may be a sum of functions, which inducing points
     cannot serve; ``bias`` whether it may have one; ``far`` the filter in the place of the usual.
     """
+    graph = domain.graph
     far = far or far_neighbours(labels_per_class)
     variance = prior_variance(labels_per_class)
     constant = bias_variance(labels_per_class) if bias else 0.0
@@ -93,7 +99,7 @@ def recipes(
     if sums and graph.relations is not None:
         filters["one function per kind of edges"] = Relations(far)
     found = [
-        Recipe(name, filter, kernel or usual_kernel(filter, graph, False, variance, constant))
+        Recipe(name, filter, kernel or default_kernel(filter, graph, False, variance, constant))
         for name, filter in filters.items()
     ]
     if kernel is None and isinstance(graph.features, np.ndarray):
@@ -103,24 +109,23 @@ def recipes(
             Recipe("features alone, smooth", Identity(), smooth),
             Recipe("far neighbours, smooth", far, smooth),
         ]
-    if not neighbours_are_alike(graph, features):
+    if not neighbours_are_alike(domain):
         found.sort(key=lambda recipe: recipe.name != "features alone")
     return found
 
 
-def with_many_labels(
-    name: str, graph: Graph, features: LazyRows, kernel: Any, sums: bool
-) -> Recipe:
+def planning_recipe(name: str, domain: Domain, kernel: Kernels | None, sums: bool) -> Recipe:
     """What a recipe becomes when labels have come in, to plan for: without the bias, of which
     labels tell all there is to know wherever they are, and with a range a little shorter than
     predictions have."""
-    found = recipes(graph, features, _MANY, kernel, sums, bias=False, far=_PLANNED)
+    found = recipes(domain, _MANY, kernel, sums, bias=False, far=_PLANNED)
     return next(recipe for recipe in found if recipe.name == name)
 
 
-def neighbours_are_alike(graph: Graph, features: LazyRows) -> bool:
+def neighbours_are_alike(domain: Domain) -> bool:
     """Whether features of linked nodes are more alike than those of any two; so it is assumed
     where there are none to see."""
+    graph = domain.graph
     adjacency = graph.adjacency
     if graph.features is None or adjacency.nnz < 2:
         return graph.features is None
@@ -130,7 +135,7 @@ def neighbours_are_alike(graph: Graph, features: LazyRows) -> bool:
     once = row < column  # an edge has two entries
     if once.sum() < 2:
         return False
-    left, right = (features.take(side[once]) for side in (row, column))
+    left, right = (domain.rows.take(side[once]) for side in (row, column))
     cosines = paired_cosines(left, right)
     return bool(cosines.mean() > 2.0 * cosines.std(ddof=1) / len(cosines) ** 0.5)
 
@@ -164,9 +169,9 @@ def bias_variance(labels_per_class: float) -> float:
     return float(_BIAS * (teleport(labels_per_class) / _TELEPORTS[-1]) ** 2)
 
 
-def usual_kernel(
+def default_kernel(
     filter: Filter, graph: Graph, learnt: bool, variance: float = _VARIANCE, bias: float = _BIAS
-) -> Kernel | SummedKernel:
+) -> Kernels:
     """A linear kernel on rows of length one and a bias: one kernel for every filter.
 
     Without the length hubs do not count for more than others, and no scale is left to be found.
@@ -174,14 +179,14 @@ def usual_kernel(
     expert was asked about nodes of one kind, something wrong.
     """
     fixed = () if learnt else ("variance",)
-    if not isinstance(filter, Summed):
+    if not isinstance(filter, SumOfFilters):
         return _with_bias(Cosine(variance, fixed=fixed), bias, fixed)
-    own = [isinstance(part, Identity) for _, part, _ in filter.terms(graph)]
+    own = [isinstance(part.filter, Identity) for part in filter.summands(graph)]
     others = len(own) - sum(own)
     of_own = variance * (_OWN if others else 1.0)
     of_other = (variance - (of_own if any(own) else 0.0)) / max(others, 1)
     terms: list[Kernel] = [Cosine(of_own if o else of_other, fixed=fixed) for o in own]
-    return SummedKernel((_with_bias(terms[0], bias, fixed), *terms[1:]))
+    return (_with_bias(terms[0], bias, fixed), *terms[1:])
 
 
 def _with_bias(kernel: Kernel, variance: float, fixed: tuple[str, ...]) -> Kernel:

@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 
 import reference
 from conftest import KERNELS, TOLERANCE, dense, random_graph
-from nodegp import covariance as module
-from nodegp.covariance import CovarianceCache, VarianceCache, covariance, variance
+from helpers import one_hop_prior, raw_domain
 from nodegp.features import Preprocessor
-from nodegp.filters import Bags, Identity, NeighbourMean
+from nodegp.filters import Identity, NeighbourMean
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Linear, Matern, Polynomial
+from nodegp.prior import Domain, FilteredFunction, WeightedRows
+from nodegp.prior import tiles as module
+from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, variance
 
 FORMS = ["dense", "sparse", "centred"]
 FILTERS = {"mean": NeighbourMean(), "identity": Identity()}
 
 
 def setting(form, filter_name="mean", n=10, d=3, seed=0, weighted=True, nodes=None):
-    """Bags of a small graph, with its dense adjacency (none for identity) and features."""
+    """Sets of rows of a small graph, with its dense adjacency (none for identity) and features."""
     graph = random_graph(n, 0.3, d, seed, weighted, sparse=form != "dense")
-    rows = Preprocessor.fit(graph.features, "raw", center=form == "centred").rows_of(
-        graph.features, n
-    )
-    X = dense(rows.take(np.arange(n)))
+    domain = Domain(graph, Preprocessor.fit(graph.features, "raw", center=form == "centred"))
+    X = dense(domain.rows.take(np.arange(n)))
     A = graph.adjacency.toarray() if filter_name == "mean" else np.zeros((n, n))
     nodes = np.arange(n) if nodes is None else np.asarray(nodes)
-    return FILTERS[filter_name].bags(graph, rows, nodes), A, X
+    return FilteredFunction(RBF(), FILTERS[filter_name]).at(domain, nodes), A, X
 
 
 def inducing(m=4, d=3, seed=9):
@@ -75,16 +75,16 @@ def gradients(function, kernel, *others):
 def test_is_the_loop(name, filter_name, form):
     """Eq. 12 between nodes, its diagonal, and Eq. 16 with inducing points, on a weighted graph."""
     kernel, twin = KERNELS[name]
-    bags, A, X = setting(form, filter_name)
+    sets, A, X = setting(form, filter_name)
     K = reference.prior_covariance(twin, A, X)
-    close(covariance(kernel, bags, bags), K, TOLERANCE[name])
-    close(variance(kernel, bags), K.diagonal(), TOLERANCE[name])
+    close(covariance(kernel, sets, sets), K, TOLERANCE[name])
+    close(variance(kernel, sets), K.diagonal(), TOLERANCE[name])
     Z = inducing()
     expected = reference.interdomain_covariance(twin, A, X, Z.numpy())
-    close(covariance(kernel, bags, Bags.points(Z)), expected, TOLERANCE[name])
-    close(covariance(kernel, Bags.points(Z), bags), expected.T, TOLERANCE[name])
+    close(covariance(kernel, sets, WeightedRows.points(Z)), expected, TOLERANCE[name])
+    close(covariance(kernel, WeightedRows.points(Z), sets), expected.T, TOLERANCE[name])
     close(
-        covariance(kernel, Bags.points(Z), Bags.points(Z)),
+        covariance(kernel, WeightedRows.points(Z), WeightedRows.points(Z)),
         reference.gram(twin, Z.numpy(), Z.numpy()),
         TOLERANCE[name],
     )
@@ -93,9 +93,9 @@ def test_is_the_loop(name, filter_name, form):
 @pytest.mark.parametrize("name", ["polynomial-3", "rbf"])
 def test_unweighted_graph_is_the_loop(name):
     kernel, twin = KERNELS[name]
-    bags, A, X = setting("sparse", weighted=False)
+    sets, A, X = setting("sparse", weighted=False)
     assert set(np.unique(A)) == {0.0, 1.0}
-    close(covariance(kernel, bags, bags), reference.prior_covariance(twin, A, X))
+    close(covariance(kernel, sets, sets), reference.prior_covariance(twin, A, X))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -106,46 +106,45 @@ def test_weights_of_any_sign_and_sum(name, form):
     source, _, X = setting(form, "identity")
     W = np.random.default_rng(7).standard_normal((5, 10)) * (np.arange(10) % 3 > 0)
     W[2] = 0.0
-    bags = Bags(sp.csr_array(W), source.rows)
+    sets = WeightedRows(sp.csr_array(W), source.rows)
     expected = W @ reference.gram(twin, X, X) @ W.T
     # Weights of both signs cancel: compare on the scale of what is summed.
     scale = max((np.abs(W) @ np.abs(reference.gram(twin, X, X)) @ np.abs(W.T)).max(), 1.0)
-    close(covariance(kernel, bags, bags) / scale, expected / scale, TOLERANCE[name])
-    close(variance(kernel, bags) / scale, expected.diagonal() / scale, TOLERANCE[name])
-    close(CovarianceCache(kernel, bags, bags)(kernel) / scale, expected / scale, TOLERANCE[name])
-    close(VarianceCache(kernel, bags)(kernel) / scale, expected.diagonal() / scale, TOLERANCE[name])
+    close(covariance(kernel, sets, sets) / scale, expected / scale, TOLERANCE[name])
+    close(variance(kernel, sets) / scale, expected.diagonal() / scale, TOLERANCE[name])
+    close(CovarianceCache(kernel, sets, sets)(kernel) / scale, expected / scale, TOLERANCE[name])
+    close(VarianceCache(kernel, sets)(kernel) / scale, expected.diagonal() / scale, TOLERANCE[name])
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_mean_embeddings_of_polynomial_feature_maps(degree, form):
     """Eq. 13: the same covariance as inner products of averaged, explicit feature maps."""
-    bags, A, X = setting(form)
+    sets, A, X = setting(form)
     phi = partial(reference.polynomial_feature_map, degree=degree, variance=0.6, offset=1.7)
     embedded = np.array([reference.mean_embedding(phi, A, X, n) for n in range(len(A))])
     kernel = Polynomial(degree, 0.6, 1.7)
-    close(covariance(kernel, bags, bags), embedded @ embedded.T)
-    close(variance(kernel, bags), (embedded**2).sum(axis=1))
+    close(covariance(kernel, sets, sets), embedded @ embedded.T)
+    close(variance(kernel, sets), (embedded**2).sum(axis=1))
     Z = inducing()
     maps = np.array([phi(z) for z in Z.numpy()])
-    close(covariance(kernel, bags, Bags.points(Z)), embedded @ maps.T)
+    close(covariance(kernel, sets, WeightedRows.points(Z)), embedded @ maps.T)
 
 
 @pytest.mark.parametrize("name", ["linear", "polynomial-3", "rbf", "cosine", "matern-0.5"])
 def test_all_features_zero(name):
     kernel, twin = KERNELS[name]
     graph = Graph(random_graph().adjacency, sp.csr_array((12, 3)))
-    rows = Preprocessor.fit(graph.features, "raw").rows_of(graph.features, 12)
-    bags = NeighbourMean().bags(graph, rows, np.arange(12))
+    sets = one_hop_prior().at(raw_domain(graph), np.arange(12))
     expected = twin(np.zeros(3), np.zeros(3))
-    close(covariance(kernel, bags, bags), np.full((12, 12), expected))
-    close(variance(kernel, bags), np.full(12, expected))
-    assert all(torch.isfinite(g) for g in gradients(lambda k: variance(k, bags), kernel))
+    close(covariance(kernel, sets, sets), np.full((12, 12), expected))
+    close(variance(kernel, sets), np.full(12, expected))
+    assert all(torch.isfinite(g) for g in gradients(lambda k: variance(k, sets), kernel))
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(3), RBF()])
 @pytest.mark.parametrize(("form", "filter_name"), [("dense", "identity"), ("centred", "mean")])
-def test_no_bags_at_all(kernel, form, filter_name):
+def test_no_sets_at_all(kernel, form, filter_name):
     """Asking about no nodes is an empty answer, not an error."""
     empty, _, _ = setting(form, filter_name, nodes=np.zeros(0, dtype=np.intp))
     some, _, _ = setting(form, filter_name)
@@ -164,8 +163,8 @@ def test_no_bags_at_all(kernel, form, filter_name):
 def test_variance_is_the_diagonal(name):
     kernel, _ = KERNELS[name]
     for form in FORMS:
-        bags, _, _ = setting(form, n=30, seed=3)
-        close(variance(kernel, bags), covariance(kernel, bags, bags).diagonal(), TOLERANCE[name])
+        sets, _, _ = setting(form, n=30, seed=3)
+        close(variance(kernel, sets), covariance(kernel, sets, sets).diagonal(), TOLERANCE[name])
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -176,9 +175,9 @@ def test_relabelled_nodes_give_relabelled_answers(name):
     shuffled = Graph(graph.adjacency[order][:, order], graph.features[order])
     results = []
     for g in (graph, shuffled):
-        rows = Preprocessor.fit(g.features, "l2").rows_of(g.features, 15)
-        bags = NeighbourMean().bags(g, rows, np.arange(15))
-        results.append((covariance(kernel, bags, bags), variance(kernel, bags)))
+        domain = Domain(g, Preprocessor.fit(g.features, "l2"))
+        sets = one_hop_prior().at(domain, np.arange(15))
+        results.append((covariance(kernel, sets, sets), variance(kernel, sets)))
     close(results[1][0], results[0][0][np.ix_(order, order)], TOLERANCE[name])
     close(results[1][1], results[0][1][order], TOLERANCE[name])
 
@@ -206,11 +205,11 @@ def test_prior_is_positive_semi_definite(n, p, d, seed, weighted, form, name):
     kernel, _ = KERNELS[name]
     graph = random_graph(n, p, d, seed, weighted, sparse=form != "dense")
     fitted = Preprocessor.fit(graph.features, "raw", center=form == "centred")
-    bags = NeighbourMean().bags(graph, fitted.rows_of(graph.features, n), np.arange(n))
-    K = covariance(kernel, bags, bags).numpy()
+    sets = one_hop_prior().at(Domain(graph, fitted), np.arange(n))
+    K = covariance(kernel, sets, sets).numpy()
     np.testing.assert_allclose(K, K.T, rtol=1e-10, atol=1e-12)
     assert np.linalg.eigvalsh(K).min() >= -1e-8 * max(np.abs(K).max(), 1.0)
-    np.testing.assert_allclose(variance(kernel, bags).numpy(), K.diagonal(), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(variance(kernel, sets).numpy(), K.diagonal(), rtol=1e-7, atol=1e-7)
 
 
 # --- gradients ------------------------------------------------------------------------------
@@ -222,20 +221,20 @@ def test_prior_is_positive_semi_definite(n, p, d, seed, weighted, form, name):
 )
 def test_gradients_by_finite_differences(name, form):
     kernel, _ = KERNELS[name]
-    bags, _, _ = setting(form, n=6)
+    sets, _, _ = setting(form, n=6)
     Z = inducing(2).requires_grad_()
     paths = list(kernel.parameters())
     leaves = leaves_of(kernel).values()
 
     def everything(points, *values):
         k = kernel.with_parameters(dict(zip(paths, values, strict=True)))
-        u = Bags.points(points)
+        u = WeightedRows.points(points)
         parts = [
-            covariance(k, bags, bags),
-            covariance(k, bags, u),
-            covariance(k, u, bags),
+            covariance(k, sets, sets),
+            covariance(k, sets, u),
+            covariance(k, u, sets),
             covariance(k, u, u),
-            variance(k, bags),
+            variance(k, sets),
             variance(k, u),
         ]
         return torch.cat([part.ravel() for part in parts])
@@ -248,10 +247,10 @@ def test_points_that_lie_on_nodes_and_at_zero_have_finite_gradients(name):
     """k-means puts inducing points on single nodes, and zero rows make a zero centre."""
     kernel, _ = KERNELS[name]
     for form in FORMS:
-        bags, _, X = setting(form)
+        sets, _, X = setting(form)
         Z = torch.from_numpy(np.vstack([X[:3], X[:1], np.zeros((1, 3))])).requires_grad_()
-        u = Bags.points(Z)
-        results = gradients(lambda k, bags=bags, u=u: covariance(k, bags, u), kernel, Z)
+        u = WeightedRows.points(Z)
+        results = gradients(lambda k, sets=sets, u=u: covariance(k, sets, u), kernel, Z)
         results += gradients(lambda k, u=u: covariance(k, u, u), kernel, Z)
         assert all(torch.isfinite(g).all() for g in results)
 
@@ -265,18 +264,18 @@ TILED = ["linear", "polynomial-3", "rbf", "matern-1.5", "nested", "nested-polyno
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", TILED)
 def test_tiles_give_what_the_whole_gives(name, form, tile, monkeypatch):
-    """Values and gradients, with tiles so small that every bag counts as a hub."""
+    """Values and gradients, with tiles so small that every set counts as a hub."""
     kernel, _ = KERNELS[name]
-    bags, _, _ = setting(form, n=14)
+    sets, _, _ = setting(form, n=14)
     some, _, _ = setting(form, n=14, nodes=[3, 1, 8])
     Z = inducing().requires_grad_()
-    u = Bags.points(Z)
+    u = WeightedRows.points(Z)
     functions = [
-        lambda k: covariance(k, bags, some),
-        lambda k: covariance(k, bags, u),
-        lambda k: covariance(k, u, bags),
-        lambda k: variance(k, bags),
-        lambda k: variance(k, bags.in_memory()),
+        lambda k: covariance(k, sets, some),
+        lambda k: covariance(k, sets, u),
+        lambda k: covariance(k, u, sets),
+        lambda k: variance(k, sets),
+        lambda k: variance(k, sets.materialise()),
     ]
     needs_points = [False, True, True, False, False]
 
@@ -308,8 +307,7 @@ def test_a_hub_is_summed_in_small_tiles(name, monkeypatch):
     """3000 neighbours are nine million pairs; no tile may hold more than a few thousand."""
     kernel, _ = KERNELS[name]
     graph = star(3000)
-    rows = Preprocessor.fit(graph.features, "raw").rows_of(graph.features, graph.n_nodes)
-    bags = NeighbourMean().bags(graph, rows, np.array([5, 0]))
+    sets = one_hop_prior().at(raw_domain(graph), np.array([5, 0]))
     largest = 0
     original = type(kernel).__call__
 
@@ -330,9 +328,9 @@ def test_a_hub_is_summed_in_small_tiles(name, monkeypatch):
     monkeypatch.setattr(type(kernel), "__call__", watched)
     monkeypatch.setattr(module, "TILE", 1 << 14)
     with torch.no_grad():
-        result = variance(kernel, bags)
-        cached = VarianceCache(kernel, bags)(kernel)
-        between = covariance(kernel, bags, bags)
+        result = variance(kernel, sets)
+        cached = VarianceCache(kernel, sets)(kernel)
+        between = covariance(kernel, sets, sets)
     assert 0 < largest <= 2 << 14
     close(result[1], expected)
     close(cached, result)
@@ -341,11 +339,10 @@ def test_a_hub_is_summed_in_small_tiles(name, monkeypatch):
 
 def test_gradient_through_a_hub(monkeypatch):
     graph = star(200)
-    rows = Preprocessor.fit(graph.features, "raw").rows_of(graph.features, graph.n_nodes)
-    bags = NeighbourMean().bags(graph, rows, np.arange(graph.n_nodes))
-    whole = gradients(lambda k: variance(k, bags), RBF())
+    sets = one_hop_prior().at(raw_domain(graph), np.arange(graph.n_nodes))
+    whole = gradients(lambda k: variance(k, sets), RBF())
     monkeypatch.setattr(module, "TILE", 1 << 10)
-    for a, b in zip(gradients(lambda k: variance(k, bags), RBF()), whole, strict=True):
+    for a, b in zip(gradients(lambda k: variance(k, sets), RBF()), whole, strict=True):
         close(a, b)
 
 
@@ -369,7 +366,7 @@ def test_caches_give_what_the_functions_give(name, form, tile, cache, monkeypatc
     kernel, _ = KERNELS[name]
     a, _, _ = setting(form, nodes=[4, 0, 9, 4, 2])
     b, _, _ = setting(form)
-    u = Bags.points(inducing())
+    u = WeightedRows.points(inducing())
     asked = [
         kernel.with_parameters({p: f * v for p, v in kernel.parameters().items()})
         for f in (0.4, 1.0, 3.0)
@@ -402,15 +399,14 @@ def test_caches_give_what_the_functions_give(name, form, tile, cache, monkeypatc
                 close(found, slope, 1e-9)
 
 
-def test_caches_hold_rows_of_their_own_bags_only():
+def test_caches_hold_rows_of_their_own_sets_only():
     """A fit on few labels of a large graph keeps little in memory."""
     n = 50_000
     ring = np.arange(n)
     links = sp.coo_array((np.ones(n), (ring, (ring + 1) % n)), shape=(n, n))
     graph = Graph(links, sp.eye_array(n, format="csr"))
-    rows = Preprocessor.fit(graph.features, "raw").rows_of(graph.features, n)
-    bags = NeighbourMean().bags(graph, rows, np.array([1, 2, 40_000]))
+    sets = one_hop_prior().at(raw_domain(graph), np.array([1, 2, 40_000]))
     for kernel in (RBF(), Matern(), Polynomial(3)):
-        cache = CovarianceCache(kernel, bags, bags)
+        cache = CovarianceCache(kernel, sets, sets)
         assert len(cache._a.rows) == 7
-        close(cache(kernel), covariance(kernel, bags, bags))
+        close(cache(kernel), covariance(kernel, sets, sets))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.covariance import covariance
-from nodegp.features import LazyRows
-from nodegp.filters import Bags, FilteredRows, LowRankBags, SeveralBags
 from nodegp.posterior import Posterior
+from nodegp.prior import FilteredFunction, Inputs, WeightedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,25 +38,29 @@ class Explanation:
 def explain(
     posterior: Posterior,
     node: int,
-    here: Bags,
-    labels: Bags | None,
+    here: Inputs,
+    labels: Inputs | None,
     labelled: np.ndarray,
     label_weights: np.ndarray,
 ) -> Explanation:
     """Take the latent mean of one node apart.
 
-    ``here`` is the node's bag, ``labels`` are the labelled nodes' (None if they are the inducing
-    variables themselves).
+    ``here`` is the node as an input, ``labels`` are the labelled nodes (None if they are the
+    inducing variables themselves).
     """
     with torch.no_grad():
         w = _projected(posterior, here)[:, 0]  # (M,)
-        mean = _plain(posterior.mean @ w)
+        mean = _array(posterior.mean @ w)
         # Cov(h, h_i) of the node and each label i, as far as u carries it.
         shared = w if labels is None else _projected(posterior, labels).mT @ w
-    alike = _plain(shared)
+    alike = _array(shared)
     from_labels = (alike - alike.mean())[:, None] * label_weights
     common = alike.mean() * label_weights.sum(axis=0)
-    neighbours, shares = _by_neighbours(posterior, node, here, mean)
+    # Where h is a function of filtered features, or a sum, it is made of no other node's f.
+    neighbours, shares = np.array([node]), mean[None]
+    if isinstance(posterior.prior, FilteredFunction):
+        neighbours, weights, there = posterior.prior.neighbours(WeightedRows.of(here))
+        shares = weights[:, None] * _array(posterior.marginals(there).mean)
     return Explanation(
         latent_mean=mean,
         labelled=labelled,
@@ -71,27 +72,10 @@ def explain(
     )
 
 
-def _by_neighbours(
-    posterior: Posterior, node: int, here: Any, mean: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes whose f the node's h is made of, and what each adds to its mean."""
-    if isinstance(here, SeveralBags) or isinstance(getattr(here, "rows", None), FilteredRows):
-        return np.array([node]), mean[None]  # h is a function of the filtered features themselves
-    made_of = here.exact if isinstance(here, LowRankBags) else here
-    assert isinstance(made_of.rows, LazyRows)
-    neighbours = made_of.rows.index
-    assert neighbours is not None
-    f_there: Any = Bags(None, made_of.rows)
-    if isinstance(here, LowRankBags):
-        f_there = here.unfiltered(neighbours)
-    f = _plain(posterior.marginals(f_there).mean)
-    return neighbours, made_of.row_weights().toarray()[0][:, None] * f
+def _projected(posterior: Posterior, inputs: Inputs) -> Tensor:
+    return posterior.project(posterior.prior.cov(inputs, posterior.inducing))
 
 
-def _projected(posterior: Posterior, bags: Bags) -> Tensor:
-    return posterior.project(covariance(posterior.kernel, bags, posterior.inducing))
-
-
-def _plain(values: Tensor) -> np.ndarray:
-    result: np.ndarray = values.cpu().double().numpy()
+def _array(values: Tensor) -> np.ndarray:
+    result: np.ndarray = values.double().numpy()
     return result

@@ -1,0 +1,228 @@
+"""What every fitted model is: a posterior, what it was fitted to, and where it can be asked."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nodegp.features import Preprocessor
+from nodegp.filters import Filter
+from nodegp.graph import Graph
+from nodegp.inducing import Inducing, Points, choose
+from nodegp.inference import Dual, Engine, Fit, Problem, Warm
+from nodegp.kernels import Kernel
+from nodegp.labels import Observations
+from nodegp.likelihoods import Likelihood
+from nodegp.linalg import threads_for
+from nodegp.model.explanation import Explanation, explain
+from nodegp.posterior import Marginals, Posterior
+from nodegp.prior import Domain, Prior, SumPrior, kernels_of
+from nodegp.seeds import generator
+
+Seed = int | np.random.Generator | np.random.RandomState | None
+Report = Callable[[str], None]
+_JOINT = 1 << 28  # entries of the largest joint covariance: 2 GiB
+
+
+def silent(line: str) -> None:
+    """A report that nobody reads."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is fitted, whatever its prior."""
+
+    likelihood: Likelihood
+    inducing: Inducing | str = "auto"
+    n_inducing: int | None = None
+    engine: Engine = field(default_factory=Dual)
+    precision: str = "float64"
+    calibrate: bool = False
+    random_state: Seed = None
+
+    def choose_inducing(self, n_labels: int) -> Inducing:
+        return choose(self.inducing, self.n_inducing, n_labels)
+
+    def may_sum(self, n_labels: int) -> bool:
+        """Whether h may be a sum of functions, of which inducing points are none."""
+        return not isinstance(self.choose_inducing(n_labels), Points)
+
+    @property
+    def template(self) -> Tensor:
+        """A number in the precision of the linear algebra."""
+        return torch.zeros((), dtype=getattr(torch, self.precision))
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """How a fit went."""
+
+    elbo: float
+    elbo_trace: np.ndarray
+    n_iter: int
+    converged: bool
+    jitter: float
+    advice: str  # what to do if it did not converge
+    # For the next fit to start from:
+    curvature: np.ndarray | None  # of the ELBO in the hyper-parameters
+    start: dict[str, float]  # the hyper-parameters that the first fit began with
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A posterior with its observations; see the classifier and the regressor."""
+
+    settings: Settings
+    filter: Filter  # as the user gave it, with what was learnt
+    preprocessor: Preprocessor
+    graph: Graph | None  # None in a model that was saved without
+    observations: Observations
+    inducing: Inducing
+    posterior: Posterior
+    likelihood: Likelihood
+    label_weights: np.ndarray  # (O, L) what each label adds to the latent means
+    diagnostics: Diagnostics
+
+    @property
+    def prior(self) -> Prior:
+        return self.posterior.prior
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return kernels_of(self.prior)
+
+    def domain(self, graph: Graph | None = None) -> Domain:
+        """A graph with its features as this model sees them; by default the one fitted on."""
+        graph = self.graph if graph is None else graph
+        if graph is None:
+            raise ValueError(
+                "this model was saved without its graph; pass a Graph to predict on, or "
+                "save with include_graph=True"
+            )
+        return Domain(graph, self.preprocessor)
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def marginals(self, domain: Domain, nodes: np.ndarray) -> Marginals:
+        """q(h) at some nodes."""
+        # Twenty nodes cost about what one row and column of a factorisation does.
+        with threads_for(max(self.posterior.n_inducing, len(nodes) // 20)):
+            return self.posterior.marginals(self.prior.at(domain, nodes))
+
+    def joint(self, domain: Domain, nodes: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Mean (nodes, L) and covariance (L, nodes, nodes) of h over the nodes together."""
+        if len(nodes) ** 2 * self.posterior.n_latents > _JOINT:
+            raise ValueError(
+                f"the joint covariance of {len(nodes)} nodes and {self.posterior.n_latents} "
+                "latents is too large to hold; pass nodes= to ask about fewer"
+            )
+        return self.posterior.joint(self.prior.at(domain, nodes))
+
+    def across(self, domain: Domain, nodes: np.ndarray, others: np.ndarray) -> Tensor:
+        """Covariance of h at some nodes with h at others, (L, nodes, others)."""
+        a, b = (self.prior.at(domain, some) for some in (nodes, others))
+        return self.posterior.across(a, b)
+
+    def explain(self, node: int, graph: Graph | None = None) -> Explanation:
+        """Which labels and which neighbours made the prediction of one node."""
+        labels = None
+        if self.posterior.chol is not None:  # the labelled nodes are not the inducing variables
+            if self.graph is None:
+                raise ValueError(
+                    "to explain this model takes the graph it was fitted on, and it was saved "
+                    "without; save with include_graph=True"
+                )
+            labels = self.prior.at(self.domain(), self.observations.nodes)
+        here = self.prior.at(self.domain(graph), np.array([node]))
+        return explain(
+            self.posterior, node, here, labels, self.observations.nodes, self.label_weights
+        )
+
+    def variance_shares(self) -> list[float]:
+        """For a sum of functions: the share of each in the prior variance of the labelled nodes,
+        which says how much it mattered."""
+        prior = self.prior
+        if not isinstance(prior, SumPrior):
+            raise TypeError(f"{type(self.filter).__name__} is no sum of filters")
+        with torch.no_grad():
+            parts = prior.variances(prior.at(self.domain(), self.observations.nodes))
+        sizes = np.array([float(part.mean()) for part in parts])
+        shares: list[float] = (sizes / sizes.sum()).tolist()
+        return shares
+
+    def planning_prior(self, domain: Domain) -> Prior:
+        """The prior to plan questions with."""
+        return self.prior
+
+    # --- the next model -----------------------------------------------------------------------
+
+    @abstractmethod
+    def update(self, observations: Observations, report: Report = silent) -> Self:
+        """The model of these observations, fitted from where this one ended."""
+
+    def without_graph(self) -> Self:
+        return replace(self, graph=None)
+
+    def warm(self, observations: Observations) -> Warm:
+        """What this fit knows that the next can start from."""
+        # In memory: their rows are kept, but for those of new labels.
+        domain = self.domain()
+        with threads_for(max(self.posterior.n_inducing, domain.n_nodes // 20)):
+            inputs = self.prior.at(domain, observations.nodes).materialise()
+        with threads_for(self.posterior.n_inducing):
+            return Warm(self.posterior.marginals(inputs), self.diagnostics.curvature)
+
+
+def fit_posterior(
+    domain: Domain,
+    prior: Prior,
+    settings: Settings,
+    likelihood: Likelihood,
+    observations: Observations,
+    targets: np.ndarray,
+    n_latents: int,
+    report: Report,
+    earlier: FittedModel | None = None,
+    warm: Warm | None = None,
+) -> tuple[Fit, Inducing, Diagnostics]:
+    """q at the labelled nodes, what its inducing variables are, and how it was found."""
+    rng, template = generator(settings.random_state), settings.template
+    inducing = settings.choose_inducing(len(targets))
+    had_points = earlier is not None and isinstance(earlier.inducing, Points)
+    points = earlier.posterior.inducing if earlier is not None and had_points else None
+    with threads_for(max(len(targets), domain.n_nodes // 20)):  # propagation along the edges
+        projector = inducing.prepare(prior, domain, observations.nodes, template, rng, points)
+    problem = Problem(
+        prior=prior,
+        likelihood=likelihood,
+        projector=projector,
+        y=torch.from_numpy(targets),
+        confidence=torch.from_numpy(observations.confidence).to(template),
+        n_latents=n_latents,
+        rng=rng,
+        warm=warm,
+        centre=None if earlier is None else earlier.diagnostics.start,
+    )
+    start = problem.free_parameters() if earlier is None else earlier.diagnostics.start
+    with threads_for(len(targets)):
+        fit = settings.engine.fit(problem, report)
+    return (
+        fit,
+        inducing,
+        Diagnostics(
+            fit.elbo,
+            fit.elbo_trace,
+            fit.n_iter,
+            fit.converged,
+            fit.jitter,
+            fit.advice,
+            fit.curvature,
+            start,
+        ),
+    )

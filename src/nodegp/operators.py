@@ -1,0 +1,146 @@
+"""What a filter needs of a graph and nothing else: products of its normalised adjacency matrix
+with columns, dense or sparse, the degrees, and what a product costs.
+
+A filter is a polynomial in such an operator (:mod:`nodegp.propagation`), so another home for the
+edges, on disk or on several machines, is another operator and no other change.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from nodegp.graph import Graph
+
+with warnings.catch_warnings():
+    # Said once in each process, by the first such matrix: that they are in beta.
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.tensor([]), torch.tensor([]), (1, 1))
+
+# Graphs do not change, so what follows from one alone is worked out once and dies with it.
+_operators: WeakKeyDictionary[Graph, dict[bool, MemoryOperator]] = WeakKeyDictionary()
+
+
+class GraphOperator(Protocol):
+    """S = D^-1/2 A D^-1/2 with the degrees D of A, where a node without edges has a loop."""
+
+    @property
+    def n_nodes(self) -> int: ...
+
+    @property
+    def degrees(self) -> np.ndarray:
+        """Weighted degrees of the graph itself, (N,), loops not counted."""
+
+    @property
+    def cost(self) -> int:
+        """Multiplications of one product with one column."""
+
+    @property
+    def is_symmetric(self) -> bool: ...
+
+    products: int  # columns that S has been multiplied with so far
+
+    def matmul(
+        self,
+        columns: Tensor,
+        times: float = 1.0,
+        subtract: Tensor | None = None,
+        transposed: bool = False,
+    ) -> Tensor:
+        """``times * S @ columns - subtract``, (N, C), in the precision of the columns: a step of
+        a Chebyshev recursion. The memory of ``subtract`` may be taken for the answer."""
+
+    def row_matmul(self, rows: sp.csr_array) -> sp.csr_array:
+        """``rows @ S`` for a few sparse rows, in their precision."""
+
+
+def operator_of(graph: Graph, self_loops: bool) -> GraphOperator:
+    """The operator of a graph, or of the graph with a loop at every node."""
+    made = _operators.setdefault(graph, {})
+    if self_loops not in made:
+        made[self_loops] = MemoryOperator(graph, self_loops)
+    return made[self_loops]
+
+
+class MemoryOperator:
+    """The operator of a graph in memory, as sparse matrices of scipy and torch.
+
+    torch's products with dense columns use all threads and are several times as fast as scipy's.
+    """
+
+    def __init__(self, graph: Graph, self_loops: bool):
+        self.degrees = graph.degrees
+        self.products = 0
+        # Nodes that are not heard of by others: then S is not its own transpose.
+        self.is_symmetric = graph.n_settled is None
+        self._heard = graph.heard
+        # A node without edges keeps its eigenvalue zero (Chung 1997), as a loop would give it:
+        # a filter then leaves its features as they are.
+        is_alone = (self.degrees == 0).astype(np.float64)
+        self._loops = np.ones(graph.n_nodes) if self_loops else is_alone
+        self._made: dict[type[np.floating], sp.csr_array] = {}
+        self._in_torch: dict[tuple[torch.dtype, bool], Tensor] = {}
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self._loops)
+
+    @property
+    def cost(self) -> int:
+        return int(self._heard.nnz + np.count_nonzero(self._loops))
+
+    def matmul(
+        self,
+        columns: Tensor,
+        times: float = 1.0,
+        subtract: Tensor | None = None,
+        transposed: bool = False,
+    ) -> Tensor:
+        self.products += columns.shape[1]
+        S = self._torch_matrix(columns.dtype, transposed and not self.is_symmetric)
+        if subtract is None:
+            subtract = columns.new_empty(columns.shape)
+            return torch.addmm(subtract, S, columns, beta=0.0, alpha=times, out=subtract)
+        return subtract.addmm_(S, columns, beta=-1.0, alpha=times)
+
+    def row_matmul(self, rows: sp.csr_array) -> sp.csr_array:
+        self.products += rows.shape[0]
+        return rows @ self._matrix(rows.dtype.type)
+
+    def _matrix(self, dtype: type[np.floating]) -> sp.csr_array:
+        if dtype not in self._made:
+            loops = self._loops
+            looped = sp.csr_array(self._heard + _diagonal(loops)) if loops.any() else self._heard
+            root = 1.0 / np.sqrt(self.degrees + loops)
+            scaled = looped.data * root[looped.indices]
+            scaled *= np.repeat(root, np.diff(looped.indptr))
+            parts = (scaled.astype(dtype, copy=False), looped.indices, looped.indptr)
+            self._made[dtype] = sp.csr_array(parts, shape=looped.shape)
+        return self._made[dtype]
+
+    def _torch_matrix(self, dtype: torch.dtype, transposed: bool) -> Tensor:
+        key = dtype, transposed
+        if key not in self._in_torch:
+            matrix = self._matrix(np.float32 if dtype == torch.float32 else np.float64)
+            matrix = sp.csr_array(matrix.T) if transposed else matrix
+            # Copies, not views: with numpy's alignment in memory, which varies, the last digits
+            # of MKL's products vary.
+            self._in_torch[key] = torch.sparse_csr_tensor(
+                torch.tensor(matrix.indptr, dtype=torch.int32),
+                torch.tensor(matrix.indices, dtype=torch.int32),
+                torch.tensor(matrix.data, dtype=dtype),
+                matrix.shape,
+                check_invariants=False,
+            )
+        return self._in_torch[key]
+
+
+def _diagonal(values: np.ndarray) -> sp.csr_array:
+    places = np.arange(len(values) + 1)
+    return sp.csr_array((values, places[:-1], places), shape=(len(values), len(values)))

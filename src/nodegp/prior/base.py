@@ -1,0 +1,136 @@
+"""What a prior of h is, to whoever asks: the covariance of h at some inputs, and nothing else.
+
+Engines, posteriors, active learning and baselines see only this. A prior is a component: settings
+and hyper-parameters, without a graph or data. Where it is asked is in its inputs.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nodegp.component import Component
+from nodegp.features import RowSource
+from nodegp.prior.domain import Domain
+from nodegp.prior.inputs import Inputs
+
+
+class Cross(Protocol):
+    """Cov(a, b) for many a and few b, to be read a range of rows at a time.
+
+    Whatever travels along edges has done so when there is one of these.
+    """
+
+    def __len__(self) -> int: ...
+
+    def block(self, some: slice) -> Tensor:
+        """Cov(a[some], b), (len of some, len(b))."""
+
+    def variances(self) -> Tensor:
+        """Var(h_a), (len(a),), as well as it can be known beside b."""
+
+    def factors(self) -> Factors | None:
+        """The same as a product of two, if it is one with fewer columns than there are b."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Cov(a, b) = left right^T: a linear kernel seen from the space of its weights."""
+
+    left: Callable[[slice], Tensor]  # (rows of a, P)
+    right: Tensor  # (len(b), P)
+
+
+@dataclass(frozen=True)
+class Prior(Component):
+    """A Gaussian process prior of h over the nodes of graphs."""
+
+    @abstractmethod
+    def at(self, domain: Domain, nodes: np.ndarray) -> Inputs:
+        """Some nodes as inputs, at the present hyper-parameters. Nothing is computed yet."""
+
+    def to_learn(self, domain: Domain, nodes: np.ndarray) -> Inputs:
+        """A few nodes as inputs that stay right while the hyper-parameters change."""
+        return self.at(domain, nodes).materialise()
+
+    def freeze(self, inputs: Inputs) -> Inputs:
+        """Inputs of :meth:`to_learn` for these hyper-parameters, which need no graph any more."""
+        return inputs.materialise()
+
+    @abstractmethod
+    def cov(self, a: Inputs, b: Inputs) -> Tensor:
+        """Cov(h_a, h_b), (len(a), len(b)), float64; differentiable in hyper-parameters."""
+
+    @abstractmethod
+    def var(self, a: Inputs) -> Tensor:
+        """Var(h) at each input, (len(a),), float64; differentiable in hyper-parameters."""
+
+    def cross(self, a: Inputs, b: Inputs) -> Cross:
+        """Cov(h_a, h_b) for many a and few b that are in memory."""
+        return WholeCross(self.cov(a, b), self.var(a))
+
+    def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
+        """:meth:`cov` of the same inputs for many hyper-parameters: whatever makes the next one
+        cheap is kept."""
+        return lambda prior: prior.cov(a, b)
+
+    def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
+        """:meth:`var` of the same inputs for many hyper-parameters."""
+        return lambda prior: prior.var(a)
+
+    def products(self, a: Inputs, n_others: int) -> int:
+        """Columns that a graph's operator is multiplied with for the variances of a and their
+        covariances with so many others, when nothing is kept: what asking costs."""
+        return 0
+
+    def points(self, points: Tensor) -> Inputs:
+        """f itself at points in feature space, for inducing variables (Eq. 16)."""
+        raise self._without_points()
+
+    def inducing_candidates(self, domain: Domain) -> RowSource:
+        """Rows at which f itself is asked for, of all nodes or of a sample that is spread over
+        them: where inducing points belong."""
+        raise self._without_points()
+
+    def _without_points(self) -> ValueError:
+        return ValueError(
+            f"inducing points are points of one function, and {type(self).__name__} has none or "
+            "several; use inducing='labelled'"
+        )
+
+
+@dataclass(frozen=True)
+class WholeCross:
+    """A covariance that is there as a whole."""
+
+    values: Tensor
+    var: Tensor
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def variances(self) -> Tensor:
+        return self.var
+
+    def block(self, some: slice) -> Tensor:
+        return self.values[some]
+
+    def factors(self) -> None:
+        return None
+
+
+def value_blocks(cross: Cross, step: int) -> list[slice]:
+    """Ranges of so many rows."""
+    return [slice(start, min(start + step, len(cross))) for start in range(0, len(cross), step)]
+
+
+@torch.no_grad()
+def whole(cross: Cross) -> Tensor:
+    """All of a cross-covariance, float64."""
+    return cross.block(slice(0, len(cross))).double()

@@ -1,0 +1,329 @@
+"""A graph with its preprocessed features: where priors are asked, and what is kept for the next
+question.
+
+Whatever is kept follows from graph, features and filter alone, never from labels or kernels: rows
+and lengths of filtered features, and their inner products with some rows. So a label that comes,
+changes or goes can make none of it wrong, and one more label is one more column.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from nodegp.features import LazyRows, Preprocessor, Rows
+from nodegp.graph import Graph
+from nodegp.operators import GraphOperator, operator_of
+from nodegp.prior.inputs import cut
+from nodegp.prior.lengths import random_signs
+from nodegp.propagation import (
+    FilterPolynomial,
+    basis_columns,
+    basis_rows,
+    column_blocks,
+    dense,
+    filter_rows,
+    filter_rows_dense,
+    filter_rows_short,
+    propagate,
+    propagate_blocks,
+)
+
+BUDGET = 1 << 30  # bytes that are kept for each graph: 1 GiB
+_SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
+_LARGEST = 1 << 28  # entries of the largest array of rows that are made at once: 2 GiB
+
+
+class Kept:
+    """Arrays worth keeping, the most recently used up to a budget in bytes."""
+
+    def __init__(self, budget: int):
+        self.budget = budget
+        self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> object | None:
+        with self._lock:
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
+
+    def put(self, key: Hashable, value: object, n_bytes: int) -> None:
+        with self._lock:
+            self._entries.pop(key, None)
+            if n_bytes > self.budget:
+                return
+            while sum(size for _, size in self._entries.values()) + n_bytes > self.budget:
+                self._entries.popitem(last=False)
+            self._entries[key] = value, n_bytes
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(size for _, size in self._entries.values())
+
+
+# Kept for as long as the graph lives, and for all models on it that see the same features.
+_kept: WeakKeyDictionary[Graph, Kept] = WeakKeyDictionary()
+
+
+class Domain:
+    """The nodes of a graph with their features, as filters and priors see them."""
+
+    def __init__(self, graph: Graph, preprocessor: Preprocessor):
+        self.graph = graph
+        self.preprocessor = preprocessor
+        self.rows: LazyRows = preprocessor.rows_of(graph.features, graph.n_nodes)
+        self.kept = _kept.setdefault(graph, Kept(BUDGET))
+        self._relations: dict[str, Domain] = {}
+
+    def __reduce__(self) -> tuple[type[Domain], tuple[Graph, Preprocessor]]:
+        return Domain, (self.graph, self.preprocessor)  # a copy is made of these, and keeps its own
+
+    @property
+    def n_nodes(self) -> int:
+        return self.graph.n_nodes
+
+    @property
+    def n_columns(self) -> int:
+        """Of the features, or as many as there are nodes in a graph without."""
+        return self.rows.n_columns
+
+    @property
+    def is_featureless(self) -> bool:
+        return self.preprocessor.kind == "one-hot"
+
+    def operator(self, self_loops: bool) -> GraphOperator:
+        return operator_of(self.graph, self_loops)
+
+    def relation(self, name: str | None) -> Domain:
+        """The same nodes with the edges of one kind only."""
+        if name is None:
+            return self
+        if name not in self._relations:
+            self._relations[name] = Domain(self.graph.relation(name), self.preprocessor)
+        return self._relations[name]
+
+    # --- filtered features F X, all of them or some ------------------------------------------
+
+    def filtered_rows(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> Rows:
+        """Rows of F X at some nodes; each is made once. They are dense, but for a graph without
+        features: there X = I, and they are rows of F."""
+        key = ("rows", self.preprocessor.fingerprint, polynomial)
+        found = self.kept.get(key)
+        known: dict[int, sp.csr_array | np.ndarray] = dict(found) if isinstance(found, dict) else {}
+        missing = np.array([n for n in dict.fromkeys(nodes.tolist()) if n not in known], np.intp)
+        if len(missing):
+            made = self._new_rows(polynomial, missing)
+            known |= {n: made[j : j + 1] for j, n in enumerate(missing.tolist())}
+            size = sum(
+                row.nbytes if isinstance(row, np.ndarray) else 12 * row.nnz
+                for row in known.values()
+            )
+            self.kept.put(key, known, size)
+        parts = [known[n] for n in nodes.tolist()]
+        if self.is_featureless:
+            empty = sp.csr_array((0, self.n_nodes))
+            return Rows(sp.csr_array(sp.vstack([empty, *parts], format="csr")))
+        empty_rows = np.zeros((0, self.n_columns))
+        return Rows(torch.from_numpy(np.concatenate([empty_rows, *parts])))
+
+    def _new_rows(
+        self, polynomial: FilterPolynomial, nodes: np.ndarray
+    ) -> sp.csr_array | np.ndarray:
+        operator = self.operator(polynomial.self_loops)
+        if self.is_featureless:
+            return filter_rows(operator, polynomial, nodes)
+        _check_size(len(nodes), self.n_columns)
+        if not self._indicators_are_cheaper(polynomial, len(nodes)):
+            if not self.rows.is_sparse:
+                return self.whole(polynomial)[nodes].astype(np.float64)
+            result = np.empty((len(nodes), self.n_columns))
+            for some, carried in propagate_blocks(operator, polynomial, FeatureColumns(self.rows)):
+                result[:, some] = carried[nodes]
+            return result
+        if polynomial.order <= _SHORT:
+            weights, touched = cut(filter_rows_short(operator, polynomial, nodes))
+            return self.rows.take(touched).combined(weights).dense()
+        result = np.empty((len(nodes), self.n_columns))
+        for some in column_blocks(len(nodes), self.n_nodes):
+            back = filter_rows_dense(operator, polynomial, nodes[some], self.rows.precision)
+            result[some] = self.rows.transposed_times(back).T
+        return result
+
+    def basis(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> np.ndarray:
+        """Rows at the nodes that the filter's coefficients weight, (terms, n, D): they hold no
+        hyper-parameter, so learning those needs no graph."""
+        operator = self.operator(polynomial.self_loops)
+        _check_size(len(polynomial) * len(nodes), self.n_columns)
+        result = np.empty((len(polynomial), len(nodes), self.n_columns))
+        if self._indicators_are_cheaper(polynomial, len(nodes), len(polynomial)):
+            for some in column_blocks(len(nodes), self.n_nodes):
+                for which, back in enumerate(basis_rows(operator, polynomial, nodes[some])):
+                    result[which, some] = self.rows.transposed_times(back).T
+            return result
+        columns = FeatureColumns(self.rows, np.float64)
+        for some in column_blocks(len(columns), self.n_nodes):
+            terms = basis_columns(operator, polynomial, columns.block(some))
+            for which, carried in enumerate(terms):
+                result[which, :, some] = carried[nodes]
+        return result
+
+    def whole(self, polynomial: FilterPolynomial) -> np.ndarray:
+        """F X for all nodes, (N, D): for dense features of fewer columns than there are labels."""
+        key = ("whole", self.preprocessor.fingerprint, polynomial)
+        found = self.kept.get(key)
+        if isinstance(found, np.ndarray):
+            return found
+        columns = FeatureColumns(self.rows)
+        made = propagate(self.operator(polynomial.self_loops), polynomial, columns)
+        self.kept.put(key, made, made.nbytes)
+        return made
+
+    def _indicators_are_cheaper(
+        self, polynomial: FilterPolynomial, n_rows: int, n_results: int = 1
+    ) -> bool:
+        """Whether some rows of F X are had with less from rows of F than from the columns of X."""
+        # Operations per column: the product, and four passes over the column beside it.
+        operator = self.operator(polynomial.self_loops)
+        column = len(polynomial) * (operator.cost + 4 * self.n_nodes)
+        # A dense product is about eight times as fast per entry as a sparse one.
+        raw = self.rows.raw
+        mixing = raw.nnz if self.rows.is_sparse else self.n_nodes * self.n_columns // 8
+        return n_rows * (column + n_results * mixing) < self.n_columns * column
+
+    # --- inner products and lengths, of all nodes ---------------------------------------------
+
+    def kept_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray | None:
+        """The answer of :meth:`columns`, if it is there."""
+        found = self.kept.get(("columns", self.preprocessor.fingerprint, polynomial))
+        if isinstance(found, _Columns) and found.of == rows.fingerprints:
+            return found.values
+        return None
+
+    def columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray:
+        """Inner products of all nodes' filtered features with some rows: F X rows^T, (N, rows).
+
+        Neither F X nor anything else of its size is made. Those of rows that were asked for
+        before are taken over, so one more row costs one column.
+        """
+        key = ("columns", self.preprocessor.fingerprint, polynomial)
+        found = self.kept.get(key)
+        before = found if isinstance(found, _Columns) else _Columns((), np.zeros((self.n_nodes, 0)))
+        if before.of == rows.fingerprints:
+            return before.values
+        place = {mark: j for j, mark in enumerate(before.of)}
+        new = [j for j, mark in enumerate(rows.fingerprints) if mark not in place]
+        if len(new) == len(rows):
+            made = self.new_columns(polynomial, rows)
+        else:
+            made = np.take(before.values, [place.get(m, 0) for m in rows.fingerprints], axis=1)
+            if new:
+                made[:, new] = self.new_columns(polynomial, rows.take(np.array(new)))
+        self.kept.put(key, _Columns(rows.fingerprints, made), made.nbytes)
+        return made
+
+    def new_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray:
+        """What :meth:`columns` gives, with nothing taken over or kept."""
+        operator = self.operator(polynomial.self_loops)
+        return propagate(operator, polynomial, ProductColumns(self.rows, rows))
+
+    def squared_lengths(self, polynomial: FilterPolynomial) -> np.ndarray:
+        """|F x|^2 of every node, (N,)."""
+        found = self.known_scale(polynomial, 0)
+        if found is not None:
+            return found
+        whole = self.kept.get(("whole", self.preprocessor.fingerprint, polynomial))
+        if isinstance(whole, np.ndarray):
+            lengths = np.einsum("nd,nd->n", whole, whole, dtype=np.float64)
+        else:
+            operator, columns = self.operator(polynomial.self_loops), FeatureColumns(self.rows)
+            lengths = np.zeros(self.n_nodes)
+            for _, carried in propagate_blocks(operator, polynomial, columns):
+                lengths += np.einsum("nc,nc->n", carried, carried)
+        self.put_scale(polynomial, 0, lengths)
+        return lengths
+
+    def sketches(self, polynomial: FilterPolynomial, width: int) -> np.ndarray:
+        """F X R of every node, (N, width), of which the squared lengths are estimates of |F x|^2
+        (:mod:`nodegp.prior.lengths`)."""
+        found = self.known_scale(polynomial, width)
+        if found is not None:
+            return found
+        columns = ProductColumns(self.rows, random_signs(self.n_columns, width))
+        made = propagate(self.operator(polynomial.self_loops), polynomial, columns)
+        self.put_scale(polynomial, width, made)
+        return made
+
+    def known_scale(self, polynomial: FilterPolynomial, width: int) -> np.ndarray | None:
+        """The lengths of all rows, or their sketches of some width, if they are there."""
+        found = self.kept.get(("scale", self.preprocessor.fingerprint, polynomial, width))
+        return found if isinstance(found, np.ndarray) else None
+
+    def put_scale(self, polynomial: FilterPolynomial, width: int, values: np.ndarray) -> None:
+        """Keep what :meth:`known_scale` gives: worked out here, or read from a model file."""
+        key = ("scale", self.preprocessor.fingerprint, polynomial, width)
+        self.kept.put(key, values, values.nbytes)
+
+
+class _Columns:
+    """Inner products with some rows, and which rows those are."""
+
+    def __init__(self, of: tuple[bytes, ...], values: np.ndarray):
+        self.of, self.values = of, values
+
+
+class FeatureColumns:
+    """The columns of X, dense a block at a time."""
+
+    def __init__(self, rows: LazyRows, dtype: type[np.floating] | None = None):
+        self._rows, self._dtype = rows, dtype or rows.precision
+        self._made: sp.csc_array | None = None
+        if rows.is_sparse:
+            self._made = rows.take(np.arange(len(rows))).values.tocsc()
+
+    def __len__(self) -> int:
+        return self._rows.n_columns
+
+    def block(self, some: slice) -> np.ndarray:
+        if self._made is None:
+            return self._rows.columns(some).astype(self._dtype, copy=False)
+        part = dense(self._made[:, some], self._dtype)
+        centre = self._rows.preprocessor.centre
+        if centre is not None:
+            part -= centre[some].astype(self._dtype)
+        return part
+
+
+class ProductColumns:
+    """The columns of X M, with few enough columns that a block of them fits in memory."""
+
+    def __init__(self, rows: LazyRows, by: Rows | np.ndarray):
+        matrix = by.dense(rows.n_columns).T if isinstance(by, Rows) else by
+        self._rows, self._matrix = rows, matrix.astype(rows.precision, copy=False)
+        # Dense features are preprocessed once for all columns, sparse ones hardly need it.
+        self._made = None if rows.is_sparse else rows.times(self._matrix)
+
+    def __len__(self) -> int:
+        return self._matrix.shape[1]
+
+    def block(self, some: slice) -> np.ndarray:
+        if self._made is not None:
+            return np.ascontiguousarray(self._made[:, some])
+        return self._rows.times(self._matrix[:, some])
+
+
+def _check_size(n_rows: int, n_columns: int) -> None:
+    if n_rows * n_columns > _LARGEST:
+        raise ValueError(
+            f"the filtered features of {n_rows} nodes would take "
+            f"{n_rows * n_columns * 8 / 2**30:.0f} GiB ({n_columns} columns, dense). Use fewer "
+            "labels, or bring the features to fewer columns first, for instance with TruncatedSVD "
+            "of scikit-learn."
+        )

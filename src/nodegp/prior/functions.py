@@ -1,0 +1,182 @@
+"""Priors of one function: its filter on the features, or on the function itself (the paper's)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nodegp.features import LazyRows, Rows, RowSource
+from nodegp.filters import Filter, Spectral
+from nodegp.kernels import Kernel, Tile
+from nodegp.prior.base import Cross, Prior
+from nodegp.prior.cross import KernelCross, MixedCross
+from nodegp.prior.domain import Domain
+from nodegp.prior.inputs import Inputs, WeightedRows, cut
+from nodegp.prior.rows import BasisRows, FilteredRows
+from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, variance
+
+_BLOCK = 64  # of many nodes that are asked for with many others, at a time
+_SAMPLE = 1 << 25  # entries of filtered rows that inducing points are looked for among: 256 MiB
+
+
+@dataclass(frozen=True)
+class OneFunction(Prior):
+    """A kernel and a filter; see the two kinds below. ``relation`` names the kind of edges."""
+
+    kernel: Kernel
+    filter: Filter
+    relation: str | None = None
+
+    def points(self, points: Tensor) -> WeightedRows:
+        return WeightedRows.points(points)
+
+
+@dataclass(frozen=True)
+class FilteredFunction(OneFunction):
+    """h = F f, f ~ GP(0, k): Cov(h, h) = F K F^T (Eq. 11-12), a sum over pairs of neighbours."""
+
+    def free_parameters(self) -> dict[str, float]:
+        # The filter is in the weights of the inputs, which are made once: it stays as it is.
+        free = self.kernel.free_parameters()
+        return {f"kernel.{name}": value for name, value in free.items()}
+
+    def at(self, domain: Domain, nodes: np.ndarray) -> WeightedRows:
+        domain = domain.relation(self.relation)
+        rows = self.filter.weights(domain.graph, nodes)
+        if rows is None:
+            return WeightedRows(None, domain.rows.select(nodes))
+        weights, touched = cut(rows)
+        return WeightedRows(weights, domain.rows.select(touched))
+
+    def cov(self, a: Inputs, b: Inputs) -> Tensor:
+        return covariance(self.kernel, WeightedRows.of(a), WeightedRows.of(b))
+
+    def var(self, a: Inputs) -> Tensor:
+        return variance(self.kernel, WeightedRows.of(a))
+
+    def cross(self, a: Inputs, b: Inputs) -> Cross:
+        sets, others = WeightedRows.of(a), WeightedRows.of(b)
+        if sets.weights is None and others.weights is None:
+            return KernelCross(self.kernel, sets.rows, others.in_memory())
+        if sets.weights is None:
+            return super().cross(a, b)
+        return MixedCross(self.kernel, sets, others)
+
+    def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
+        cache = CovarianceCache(self.kernel, WeightedRows.of(a), WeightedRows.of(b))
+        return lambda prior: cache(prior.kernel)
+
+    def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
+        cache = VarianceCache(self.kernel, WeightedRows.of(a))
+        return lambda prior: cache(prior.kernel)
+
+    def inducing_candidates(self, domain: Domain) -> RowSource:
+        return domain.rows
+
+    def neighbours(self, a: WeightedRows) -> tuple[np.ndarray, np.ndarray, WeightedRows]:
+        """The nodes that one input's h is made of, their weights, and f itself at each."""
+        rows = a.rows
+        if not isinstance(rows, LazyRows) or rows.index is None:
+            raise TypeError("these inputs do not say which nodes they are made of")
+        return rows.index, a.row_weights().toarray()[0], WeightedRows(None, rows)
+
+
+@dataclass(frozen=True)
+class FilteredFeatures(OneFunction):
+    """h = f(F x), f ~ GP(0, k): the kernel k(F x, F x') of features that the edges have carried.
+
+    ``sketch`` is how many columns estimate the lengths of filtered rows, where the kernel takes
+    any (:mod:`nodegp.prior.lengths`); 0 for exact ones.
+    """
+
+    filter: Spectral
+    sketch: int = 0
+
+    def at(self, domain: Domain, nodes: np.ndarray) -> WeightedRows:
+        domain = domain.relation(self.relation)
+        return WeightedRows(
+            None, FilteredRows(domain, self.filter.polynomial(), nodes, self.sketch)
+        )
+
+    def to_learn(self, domain: Domain, nodes: np.ndarray) -> WeightedRows:
+        if not self.filter.free_parameters():
+            return self.at(domain, nodes).materialise()
+        domain = domain.relation(self.relation)
+        basis = torch.from_numpy(domain.basis(self.filter.polynomial(), nodes))
+        return WeightedRows(None, BasisRows(basis, self.sketch))
+
+    def freeze(self, inputs: Inputs) -> WeightedRows:
+        with torch.no_grad():
+            return WeightedRows(None, self._in_memory(inputs))
+
+    def cov(self, a: Inputs, b: Inputs) -> Tensor:
+        if _is_long(a):
+            return self._between_many(WeightedRows.of(a).rows, WeightedRows.of(b).rows)
+        if _is_long(b):
+            return self.cov(b, a).mT
+        left = WeightedRows(None, self._in_memory(a))
+        return covariance(
+            self.kernel, left, left if a is b else WeightedRows(None, self._in_memory(b))
+        )
+
+    def var(self, a: Inputs) -> Tensor:
+        rows = WeightedRows.of(a).rows
+        if isinstance(rows, BasisRows):
+            rows = self._in_memory(a)
+        lengths = rows.squared_norms()
+        return self.kernel(Tile(lengths, lengths, lengths))
+
+    def cross(self, a: Inputs, b: Inputs) -> Cross:
+        return KernelCross(self.kernel, WeightedRows.of(a).rows, self._in_memory(b))
+
+    def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
+        if isinstance(WeightedRows.of(a).rows, BasisRows):
+            return super().cached_cov(a, b)  # rows that change leave nothing to keep
+        cache = CovarianceCache(self.kernel, WeightedRows.of(a), WeightedRows.of(b))
+        return lambda prior: cache(prior.kernel)
+
+    def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
+        if isinstance(WeightedRows.of(a).rows, BasisRows):
+            return super().cached_var(a)
+        lengths = WeightedRows.of(a).rows.squared_norms()
+        return lambda prior: prior.kernel(Tile(lengths, lengths, lengths))
+
+    def products(self, a: Inputs, n_others: int) -> int:
+        rows = WeightedRows.of(a).rows
+        return rows.products(n_others) if isinstance(rows, FilteredRows) else 0
+
+    def inducing_candidates(self, domain: Domain) -> RowSource:
+        n_rows = min(domain.n_nodes, max(_SAMPLE // max(domain.n_columns, 1), 1))
+        nodes = np.linspace(0, domain.n_nodes - 1, n_rows).astype(np.intp)
+        return self.at(domain, nodes).rows
+
+    def _in_memory(self, inputs: Inputs) -> Rows:
+        """The rows at the present hyper-parameters."""
+        rows = WeightedRows.of(inputs).rows
+        if isinstance(rows, BasisRows):
+            return rows.weighted(self.filter.coefficients())
+        return WeightedRows.of(inputs).in_memory()
+
+    @torch.no_grad()
+    def _between_many(self, left: RowSource, right: RowSource) -> Tensor:
+        """Covariances of many nodes with many others, whose rows are made a few at a time."""
+        assert isinstance(left, FilteredRows)
+        lengths = left.squared_norms()[:, None]
+        result = torch.empty(len(left), len(right), dtype=torch.float64)
+        for start in range(0, len(right), _BLOCK):
+            some = np.arange(start, min(start + _BLOCK, len(right)))
+            rows = WeightedRows(None, right.take(some)).in_memory()
+            inner = torch.from_numpy(left.domain.new_columns(left.polynomial, rows)[left.nodes])
+            tile = Tile(inner.double(), lengths, rows.squared_norms()[None, :])
+            result[:, start : start + _BLOCK] = self.kernel(tile)
+        return result
+
+
+def _is_long(inputs: Inputs) -> bool:
+    rows = WeightedRows.of(inputs).rows
+    return isinstance(rows, FilteredRows) and not rows.may_be_made

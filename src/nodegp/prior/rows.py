@@ -1,0 +1,169 @@
+"""Filtered features F X at some nodes, as rows that a kernel can be asked about.
+
+Those of a few nodes are made. For many, nothing of the size of the features is: their inner
+products with other rows are carried over the graph, one column for each of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nodegp.features import InnerProducts, Rows
+from nodegp.prior.domain import Domain
+from nodegp.prior.lengths import random_signs
+from nodegp.propagation import FilterPolynomial
+
+_FEW = 64  # nodes whose rows are made, whatever is asked of them
+
+
+@dataclass(frozen=True, eq=False)
+class FilteredRows:
+    """Rows of F X at some nodes, with lengths that are exact or, with ``sketch``, estimated."""
+
+    domain: Domain
+    polynomial: FilterPolynomial
+    nodes: np.ndarray
+    sketch: int = 0
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.domain.is_featureless
+
+    @property
+    def width(self) -> int:
+        return self.domain.n_columns
+
+    def take(self, index: np.ndarray) -> Rows:
+        rows = self.domain.filtered_rows(self.polynomial, self.nodes[index])
+        return with_sketch(rows, self.sketch)
+
+    def materialise(self) -> Rows:
+        return self._made
+
+    def inner_with(self, other: Rows) -> InnerProducts:
+        domain, nodes = self.domain, self.nodes
+        if self.may_be_made and domain.kept_columns(self.polynomial, other) is None:
+            return self._made.inner_with(other)
+        if not domain.rows.is_sparse and domain.n_columns <= len(other):
+            whole = domain.whole(self.polynomial)
+            right = torch.from_numpy(other.dense()).to(torch.from_numpy(whole[:0]).dtype).mT
+            return lambda some: torch.from_numpy(_taken(whole, nodes[some])) @ right
+        columns = domain.columns(self.polynomial, other)
+        return lambda some: torch.from_numpy(_taken(columns, nodes[some]))
+
+    def squared_norms(self) -> Tensor:
+        if self._is_made:
+            return self._made.squared_norms()
+        if not self.sketch:
+            return torch.from_numpy(self.domain.squared_lengths(self.polynomial)[self.nodes])
+        sketches = self.domain.sketches(self.polynomial, self.sketch)
+        squares = np.einsum("ns,ns->n", sketches, sketches).astype(np.float64)
+        return torch.from_numpy(squares[self.nodes])
+
+    def sketches(self) -> Callable[[slice], Tensor] | None:
+        if not self.sketch:
+            return None
+        if self._is_made:
+            return self._made.sketches()
+        sketches, nodes = self.domain.sketches(self.polynomial, self.sketch), self.nodes
+        return lambda some: torch.from_numpy(_taken(sketches, nodes[some]))
+
+    @property
+    def _is_made(self) -> bool:
+        """Whether rows are made to see how long they are."""
+        known = self.domain.known_scale(self.polynomial, self.sketch)
+        return self.may_be_made and known is None
+
+    def narrow(self, limit: int) -> InnerProducts | None:
+        if self.may_be_made or self.domain.rows.is_sparse or self.domain.n_columns > limit:
+            return None
+        whole, nodes = self.domain.whole(self.polynomial), self.nodes
+        return lambda some: torch.from_numpy(_taken(whole, nodes[some]))
+
+    def products(self, n_others: int) -> int:
+        """Columns that the graph's operator is multiplied with for inner products with so many
+        other rows and for the lengths, when nothing is kept."""
+        if self.may_be_made:
+            return self.polynomial.order * len(self)
+        n_columns = self.domain.n_columns
+        if not self.domain.rows.is_sparse and n_columns <= n_others:
+            return self.polynomial.order * (n_columns + self.sketch)
+        return self.polynomial.order * (n_others + (self.sketch or n_columns))
+
+    @property
+    def may_be_made(self) -> bool:
+        """Whether these are few enough to be made whenever anything is asked of them."""
+        return len(self.nodes) <= _FEW
+
+    @cached_property
+    def _made(self) -> Rows:
+        return self.take(np.arange(len(self.nodes)))
+
+
+@dataclass(frozen=True, eq=False)
+class BasisRows:
+    """Rows yet to be weighted by a filter's coefficients: for a filter that is being learnt."""
+
+    basis: Tensor  # (terms, n, D)
+    sketch: int = 0
+
+    def __len__(self) -> int:
+        return self.basis.shape[1]
+
+    @property
+    def is_sparse(self) -> bool:
+        return False
+
+    @property
+    def width(self) -> int:
+        return self.basis.shape[2]
+
+    def weighted(self, coefficients: Tensor) -> Rows:
+        """The rows as a filter shows them, differentiable in its hyper-parameters."""
+        return with_sketch(Rows(torch.tensordot(coefficients, self.basis, 1)), self.sketch)
+
+    def take(self, index: np.ndarray) -> BasisRows:
+        return BasisRows(self.basis[:, torch.from_numpy(index)], self.sketch)
+
+    def materialise(self) -> BasisRows:
+        return self
+
+    def inner_with(self, other: Rows) -> InnerProducts:
+        raise TypeError("these rows depend on a filter that is still to be learnt")
+
+    def squared_norms(self) -> Tensor:
+        raise TypeError("these rows depend on a filter that is still to be learnt")
+
+    def narrow(self, limit: int) -> None:
+        return None
+
+    def sketches(self) -> None:
+        return None
+
+
+def with_sketch(rows: Rows, width: int) -> Rows:
+    """The rows with lengths as a prior defines them: their own, or by so many columns."""
+    if width == 0:
+        return rows
+    signs = random_signs(rows.values.shape[1], width)
+    if rows.is_sparse:
+        sketch = torch.from_numpy(rows.values @ signs.astype(np.float64))
+    else:
+        sketch = rows.values @ torch.tensor(signs, dtype=rows.values.dtype)
+    return Rows(rows.values, rows.centre, sketch)
+
+
+def _taken(array: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Rows of an array, without a copy where they are all of them in order or a range of it."""
+    if len(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and (np.diff(nodes) == 1).all():
+        return array[nodes[0] : nodes[-1] + 1]
+    return array[nodes]

@@ -1,0 +1,334 @@
+"""Propagation: the one place where anything travels along the edges of a graph.
+
+A filter is a polynomial in a graph's operator (:class:`FilterPolynomial`). Applied to columns it
+costs ``order`` sparse products, in blocks of columns and with nothing kept; rows of it are the
+same with indicator columns. Neither eigenvectors nor a matrix of N x N is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from nodegp.operators import GraphOperator
+
+# Columns at a time, and bytes of such a block. Few columns waste the reading of the edges; many
+# run out of the caches, and out of memory on a large graph.
+_COLUMNS = 64
+_BLOCK = 64 << 20
+_ENTRIES = 1 << 27  # entries of rows of F: with their indices 1.5 GiB
+_NEGLIGIBLE = 1e-12  # of a row's largest entry
+_SPARSE = 0.01  # share of entries up to which the next product is faster in sparse form
+_PATIENCE = 2.0  # seconds between two lines of progress
+
+_watcher: ContextVar[Callable[[str], None] | None] = ContextVar("watcher", default=None)
+
+
+class ColumnSource(Protocol):
+    """Columns (N, C) that are made a block at a time."""
+
+    def __len__(self) -> int:
+        """How many columns there are."""
+
+    def block(self, some: slice) -> np.ndarray:
+        """Some of them, (N, c), to be kept unchanged."""
+
+
+class ArrayColumns:
+    """The columns of an array."""
+
+    def __init__(self, values: np.ndarray):
+        self._values = values
+
+    def __len__(self) -> int:
+        return self._values.shape[1]
+
+    def block(self, some: slice) -> np.ndarray:
+        return np.ascontiguousarray(self._values[:, some])
+
+
+@dataclass(frozen=True)
+class FilterPolynomial:
+    """F = sum_k c_k T_k(L - I), with L = I - S the normalised Laplacian of a graph.
+
+    S is that of A, or of A + I with ``self_loops``. An ``averaged`` filter is
+    ``(I + D)^-1 (D + sum_k c_k T_k(L - I))`` (Eq. 15), and has the weight of a node's own values
+    before the other coefficients. With ``hub_discount`` p all of it has ``(I + D)^-p`` on its
+    right: values are divided by a power of the degree before they spread.
+    """
+
+    coefficients: tuple[float, ...]
+    self_loops: bool = False
+    averaged: bool = False
+    hub_discount: float = 0.0
+
+    @property
+    def order(self) -> int:
+        """Sparse products that it takes for each column, which is its range in hops."""
+        return len(self.coefficients) - 1 - self.averaged
+
+    def __len__(self) -> int:
+        return len(self.coefficients)
+
+    @property
+    def in_adjacency(self) -> list[float]:
+        """The coefficients of T_k(S): T_k is even or odd, and L - I = -S."""
+        chebyshev = self.coefficients[self.averaged :]
+        return [-c if k % 2 else c for k, c in enumerate(chebyshev)]
+
+    def discounts(self, operator: GraphOperator) -> np.ndarray:
+        """(1 + degree)^-p: what each node's values are multiplied with before they spread."""
+        return (1.0 + operator.degrees) ** -self.hub_discount
+
+
+@contextmanager
+def watched(report: Callable[[str], None]) -> Iterator[None]:
+    """Have propagation that takes long say how far it is, with a line every few seconds."""
+    token = _watcher.set(report)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+# --- columns: F @ X ---------------------------------------------------------------------------
+
+
+def propagate(
+    operator: GraphOperator, polynomial: FilterPolynomial, columns: ColumnSource | np.ndarray
+) -> np.ndarray:
+    """F @ columns, (N, C), in their precision: ``order`` products with each."""
+    source = ArrayColumns(columns) if isinstance(columns, np.ndarray) else columns
+    result: np.ndarray | None = None
+    for some, carried in propagate_blocks(operator, polynomial, source):
+        if carried.shape[1] == len(source):
+            return carried
+        if result is None:
+            result = np.empty((operator.n_nodes, len(source)), carried.dtype)
+        result[:, some] = carried
+    return np.empty((operator.n_nodes, 0)) if result is None else result
+
+
+def propagate_blocks(
+    operator: GraphOperator, polynomial: FilterPolynomial, source: ColumnSource
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """F @ columns a block at a time: for sums over them, of which no more is needed at once."""
+    started = said = time.monotonic()
+    for some in column_blocks(len(source), operator.n_nodes):
+        yield some, _carry(operator, polynomial, source.block(some))
+        now, watcher = time.monotonic(), _watcher.get()
+        if watcher is not None and now - said > _PATIENCE and some.stop < len(source):
+            said = now
+            left = (now - started) * (len(source) - some.stop) / some.stop
+            watcher(
+                f"propagating along the edges: {some.stop} of {len(source)} columns, "
+                f"about {left:.0f} s left"
+            )
+
+
+def _carry(
+    operator: GraphOperator, polynomial: FilterPolynomial, columns: np.ndarray
+) -> np.ndarray:
+    """F @ columns by Clenshaw's recursion, from the last term to the first: one pass over memory
+    beside each product, where summing the terms takes two."""
+    x = torch.from_numpy(columns)
+    if polynomial.hub_discount != 0:
+        x = x * torch.from_numpy(polynomial.discounts(operator)).to(x.dtype)[:, None]
+    *others, last = polynomial.in_adjacency
+    total = _clenshaw(operator, others, last * x, None, lambda to, c: to.add_(x, alpha=c))
+    if polynomial.averaged:
+        passed = torch.from_numpy(1.0 / (1.0 + operator.degrees)).to(x.dtype)[:, None]
+        total = total * passed + x * (polynomial.coefficients[0] * (1.0 - passed))  # Eq. 15
+    result: np.ndarray = total.numpy()
+    return result
+
+
+def _clenshaw(
+    operator: GraphOperator,
+    others: list[float],
+    current: Tensor,
+    previous: Tensor | None,
+    add: Callable[[Tensor, float], object],
+    transposed: bool = False,
+) -> Tensor:
+    """sum_k c_k T_k(S) x. ``others`` are the coefficients of terms before the one that the
+    recursion has come to; ``add(array, c)`` adds c x to an array."""
+    for k in reversed(range(len(others))):
+        times = 1.0 if k == 0 else 2.0
+        following = operator.matmul(current, times, previous, transposed)
+        add(following, others[k])
+        previous, current = current, following
+    return current
+
+
+# --- rows of F --------------------------------------------------------------------------------
+
+
+def filter_rows_dense(
+    operator: GraphOperator,
+    polynomial: FilterPolynomial,
+    nodes: np.ndarray,
+    dtype: type[np.floating] = np.float64,
+) -> np.ndarray:
+    """Rows ``nodes`` of F as columns, (N, len(nodes)): F^T applied to indicators."""
+    each = torch.arange(len(nodes))
+    place = torch.from_numpy(nodes)
+
+    def add(to: Tensor, c: float | np.ndarray) -> None:
+        to[place, each] += torch.as_tensor(c, dtype=to.dtype)
+
+    current, previous, others = _sparse_levels(operator, polynomial, nodes, _SPARSE, dtype)
+    last, before = (torch.from_numpy(dense(part.T)) for part in (current, previous))
+    total = _clenshaw(operator, others, last, before, add, transposed=True)
+    if polynomial.averaged:
+        passed = 1.0 / (1.0 + operator.degrees[nodes])
+        total *= torch.from_numpy(passed).to(total.dtype)
+        add(total, polynomial.coefficients[0] * (1.0 - passed))
+    if polynomial.hub_discount != 0:
+        total *= torch.from_numpy(polynomial.discounts(operator)).to(total.dtype)[:, None]
+    result: np.ndarray = total.numpy()
+    return result
+
+
+def filter_rows(
+    operator: GraphOperator, polynomial: FilterPolynomial, nodes: np.ndarray
+) -> sp.csr_array:
+    """Rows ``nodes`` of F, (len(nodes), N), sparse and without negligible entries.
+
+    They cost ``order`` products for each block of nodes, and reach ``order`` hops: on most graphs
+    that is nearly everywhere.
+    """
+    parts, entries = [sp.csr_array((0, operator.n_nodes))], 0
+    for some in column_blocks(len(nodes), operator.n_nodes):
+        rows = filter_rows_dense(operator, polynomial, nodes[some]).T
+        size = np.abs(rows)
+        rows = np.where(size > _NEGLIGIBLE * size.max(axis=1, keepdims=True), rows, 0.0)
+        parts.append(sp.csr_array(rows))
+        entries += parts[-1].nnz
+        if entries > _ENTRIES:
+            raise ValueError(
+                f"the filter's rows for {len(nodes)} of {operator.n_nodes} nodes have more than "
+                f"{_ENTRIES:,} entries. Ask about fewer nodes at a time, take a smaller order, or "
+                "filter the features (on='features')."
+            )
+    return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def filter_rows_short(
+    operator: GraphOperator, polynomial: FilterPolynomial, nodes: np.ndarray
+) -> sp.csr_array:
+    """Rows ``nodes`` of F, sparse all the way: for an order of one or two."""
+    total, _, _ = _sparse_levels(operator, polynomial, nodes, 1.0, np.float64)
+    if polynomial.averaged:
+        passed = 1.0 / (1.0 + operator.degrees[nodes])
+        own = polynomial.coefficients[0] * (1.0 - passed)
+        total = sp.diags_array(passed) @ total + _indicators(operator.n_nodes, nodes, own)
+    if polynomial.hub_discount > 0:
+        total = total @ sp.diags_array(polynomial.discounts(operator))
+    return sp.csr_array(total)
+
+
+def _sparse_levels(
+    operator: GraphOperator,
+    polynomial: FilterPolynomial,
+    nodes: np.ndarray,
+    share: float,
+    dtype: type[np.floating],
+) -> tuple[sp.csr_array, sp.csr_array, list[float]]:
+    """The first levels of :func:`_clenshaw` for rows of F, for as long as no more than a share of
+    the entries is there: neighbourhoods are small at first. Where it is then, where it was before
+    that, and the coefficients that are left."""
+    *others, last = polynomial.in_adjacency
+    own = _indicators(operator.n_nodes, nodes, np.ones(len(nodes), dtype))
+    current, previous = dtype(last) * own, dtype(0.0) * own
+    while others and current.nnz <= share * len(nodes) * operator.n_nodes:
+        c = others.pop()
+        following = operator.row_matmul(current)
+        if others:
+            following *= dtype(2.0)
+        current, previous = following - previous + dtype(c) * own, current
+    return current, previous, others
+
+
+def _indicators(n_nodes: int, nodes: np.ndarray, values: np.ndarray) -> sp.csr_array:
+    """Rows with one entry each, at these nodes."""
+    return sp.csr_array((values, nodes, np.arange(len(nodes) + 1)), shape=(len(nodes), n_nodes))
+
+
+# --- each term by itself, for filters whose coefficients are learnt -----------------------------
+
+
+def basis_columns(
+    operator: GraphOperator, polynomial: FilterPolynomial, columns: np.ndarray
+) -> Iterator[np.ndarray]:
+    """The terms of F @ columns that its coefficients weight, in turn, (N, C) each; none may be
+    changed by the caller."""
+    if polynomial.hub_discount != 0:
+        columns = columns * polynomial.discounts(operator).astype(columns.dtype)[:, None]
+    terms = _chebyshev(operator, polynomial.order, columns, transposed=False)
+    if not polynomial.averaged:
+        yield from terms
+        return
+    passed = 1.0 / (1.0 + operator.degrees)[:, None]
+    yield columns * (1.0 - passed)
+    for term in terms:
+        yield term * passed
+
+
+def basis_rows(
+    operator: GraphOperator, polynomial: FilterPolynomial, nodes: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Rows ``nodes`` of each term of F in turn, as columns: (N, len(nodes))."""
+    ones = dense(_indicators(operator.n_nodes, nodes, np.ones(len(nodes))).T)
+    discounts = polynomial.discounts(operator)[:, None]
+    terms = _chebyshev(operator, polynomial.order, ones, transposed=True)
+    passed = 1.0 / (1.0 + operator.degrees[nodes]) if polynomial.averaged else 1.0
+    if polynomial.averaged:
+        yield ones * (1.0 - passed) * discounts
+    for term in terms:
+        yield term * passed * discounts
+
+
+def _chebyshev(
+    operator: GraphOperator, order: int, columns: np.ndarray, transposed: bool
+) -> Iterator[np.ndarray]:
+    """T_k(L - I) @ columns = (-1)^k T_k(S) @ columns, k = 0..order."""
+    yield columns
+    if order == 0:
+        return
+    previous = torch.from_numpy(columns)
+    current = operator.matmul(previous, -1.0, None, transposed)
+    yield current.numpy()
+    for _ in range(order - 1):
+        # T_k+1(x) = 2 x T_k(x) - T_k-1(x); a copy, as the caller may still hold the one before.
+        following = operator.matmul(current, -2.0, previous.clone(), transposed)
+        yield following.numpy()
+        previous, current = current, following
+
+
+# --- blocks -------------------------------------------------------------------------------------
+
+
+def column_blocks(n_columns: int, n_nodes: int) -> Iterator[slice]:
+    """Cuts columns of N entries each into blocks of bounded size."""
+    step = int(np.clip(_BLOCK // (4 * max(n_nodes, 1)), 8, _COLUMNS))
+    for start in range(0, n_columns, step):
+        yield slice(start, min(start + step, n_columns))
+
+
+def dense(matrix: sp.csc_array, dtype: type[np.floating] | None = None) -> np.ndarray:
+    """The matrix as an array, row by row: several times as fast as scipy does it, which sorts the
+    entries first."""
+    result = np.zeros(matrix.shape, dtype or matrix.dtype)
+    column = np.repeat(np.arange(matrix.shape[1]), np.diff(matrix.indptr))
+    result[matrix.indices, column] = matrix.data
+    return result
