@@ -22,7 +22,7 @@ from nodegp.inference import Adam
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
 from nodegp.operators import operator_of
 from nodegp.persistence import ModelFileError, _checksum
-from nodegp.prior import FilteredFeatures, lengths
+from nodegp.prior import FilteredFeatures, build, lengths
 
 GRAPH = random_graph()
 SHOWN = np.arange(0, 24, 2)
@@ -178,8 +178,7 @@ def wide_graph(n_nodes=90, features=True):
 @pytest.fixture
 def sketched(monkeypatch):
     """Lengths are estimated on small graphs too."""
-    monkeypatch.setattr(lengths, "_FEW_COLUMNS", 0)
-    monkeypatch.setattr(lengths, "_FEW_ENTRIES", 0)
+    monkeypatch.setattr(build, "sketch_width", lambda n_nodes, n_columns: lengths.WIDTH)
 
 
 def products(graph):

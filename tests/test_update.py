@@ -14,7 +14,7 @@ from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
 from nodegp.kernels import RBF, Cosine, Linear, Polynomial
 from nodegp.operators import operator_of
-from nodegp.prior import FilteredFeatures, lengths
+from nodegp.prior import FilteredFeatures, build, lengths
 
 GRAPH = random_graph(40)
 TRUTH = smooth_classes(GRAPH)
@@ -221,8 +221,7 @@ LINEAR = Linear(2.0, fixed=("variance",))
 @pytest.fixture
 def sketched(monkeypatch):
     """Lengths are estimated on small graphs too."""
-    monkeypatch.setattr(lengths, "_FEW_COLUMNS", 0)
-    monkeypatch.setattr(lengths, "_FEW_ENTRIES", 0)
+    monkeypatch.setattr(build, "sketch_width", lambda n_nodes, n_columns: lengths.WIDTH)
 
 
 @pytest.mark.parametrize("kind", ["words", "no features"])

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nodegp.linalg import sparse_matmul
+from nodegp.linalg import index_type, sparse_matmul
 
 KINDS = ("auto", "damped", "tfidf", "root", "l2", "standardise", "raw")
 WORDS = ("damped", "tfidf")  # kinds for counts of words
@@ -322,7 +322,8 @@ class LazyRows:
     def _stored(self) -> tuple[Tensor, Tensor, Tensor]:
         """A sparse matrix's rows, before they are scaled, as torch wants them."""
         raw = self._chosen
-        ends, places = (torch.tensor(part, dtype=torch.int32) for part in (raw.indptr, raw.indices))
+        kind = index_type(raw)
+        ends, places = (torch.tensor(part, dtype=kind) for part in (raw.indptr, raw.indices))
         return ends, places, torch.tensor(self._entries(self.precision))
 
     def _blocks(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int]]:

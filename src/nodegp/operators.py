@@ -7,7 +7,6 @@ edges, on disk or on several machines, is another operator and no other change.
 
 from __future__ import annotations
 
-import warnings
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -17,11 +16,7 @@ import torch
 from torch import Tensor
 
 from nodegp.graph import Graph
-
-with warnings.catch_warnings():
-    # Said once in each process, by the first such matrix: that they are in beta.
-    warnings.simplefilter("ignore")
-    torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.tensor([]), torch.tensor([]), (1, 1))
+from nodegp.linalg import torch_sparse
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
 _operators: WeakKeyDictionary[Graph, dict[bool, MemoryOperator]] = WeakKeyDictionary()
@@ -69,10 +64,7 @@ def operator_of(graph: Graph, self_loops: bool) -> GraphOperator:
 
 
 class MemoryOperator:
-    """The operator of a graph in memory, as sparse matrices of scipy and torch.
-
-    torch's products with dense columns use all threads and are several times as fast as scipy's.
-    """
+    """The operator of a graph in memory, as sparse matrices of scipy and torch."""
 
     def __init__(self, graph: Graph, self_loops: bool):
         self.degrees = graph.degrees
@@ -129,15 +121,7 @@ class MemoryOperator:
         if key not in self._in_torch:
             matrix = self._matrix(np.float32 if dtype == torch.float32 else np.float64)
             matrix = sp.csr_array(matrix.T) if transposed else matrix
-            # Copies, not views: with numpy's alignment in memory, which varies, the last digits
-            # of MKL's products vary.
-            self._in_torch[key] = torch.sparse_csr_tensor(
-                torch.tensor(matrix.indptr, dtype=torch.int32),
-                torch.tensor(matrix.indices, dtype=torch.int32),
-                torch.tensor(matrix.data, dtype=dtype),
-                matrix.shape,
-                check_invariants=False,
-            )
+            self._in_torch[key] = torch_sparse(matrix, dtype)
         return self._in_torch[key]
 
 

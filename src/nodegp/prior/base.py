@@ -125,11 +125,6 @@ class WholeCross:
         return None
 
 
-def value_blocks(cross: Cross, step: int) -> list[slice]:
-    """Ranges of so many rows."""
-    return [slice(start, min(start + step, len(cross))) for start in range(0, len(cross), step)]
-
-
 @torch.no_grad()
 def whole(cross: Cross) -> Tensor:
     """All of a cross-covariance, float64."""

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from nodegp.features import InnerProducts, Rows, inner_products
 
-WIDTH = 128  # columns of R
-# Up to so many columns, or so many entries of the features, exact lengths cost little more.
-_FEW_COLUMNS = 2 * WIDTH
+WIDTH = 128  # columns of R, at least
+_ENTRIES = 1 << 21  # of sketches of all nodes, up to which more columns cost next to nothing
+# Up to so many entries of the features exact lengths cost little more.
 _FEW_ENTRIES = 1 << 22
 _SEED = 20181203
 _FIRST, _STEP = np.uint64(0x2545F491), np.uint64(0x9E3779B1)
@@ -35,9 +35,11 @@ _RIDGE = 1e-4  # of rows of length one: B need not be the best, and should not b
 
 def sketch_width(n_nodes: int, n_columns: int) -> int:
     """How many columns estimate the lengths on a graph of this size; 0 for exact lengths."""
-    if n_columns <= _FEW_COLUMNS or n_nodes * n_columns <= _FEW_ENTRIES:
-        return 0
-    return WIDTH
+    width = WIDTH
+    while 2 * width * n_nodes <= _ENTRIES:
+        width *= 2
+    is_small = n_columns <= 2 * width or n_nodes * n_columns <= _FEW_ENTRIES
+    return 0 if is_small else width
 
 
 @lru_cache(maxsize=4)
