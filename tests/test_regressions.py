@@ -10,13 +10,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from helpers import one_hop, one_hop_prior, raw_domain
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
+from nodegp import inducing as inducing_module
 from nodegp.component import Component
 from nodegp.features import Preprocessor
+from nodegp.filters import Hops, Identity, PageRank
 from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
 from nodegp.kernels import RBF, Linear, Matern
 from nodegp.likelihoods import Gaussian
 from nodegp.model.calibration import fit_temperature
+from nodegp.prior import build
 from nodegp.prior.tiles import VarianceCache
 
 
@@ -184,3 +187,48 @@ def test_saving_into_a_folder_that_is_not_there(tmp_path):
     model = GraphGPClassifier().fit(Graph(A, X), y)
     with pytest.raises(FileNotFoundError, match="no folder"):
         model.save(tmp_path / "nowhere" / "model.nodegp")
+
+
+def words_graph(n_nodes=300, n_columns=40, seed=0):
+    rng = np.random.default_rng(seed)
+    A = sp.random_array((n_nodes, n_nodes), density=0.02, rng=rng)
+    return Graph(A, sp.csr_array(rng.poisson(0.3, size=(n_nodes, n_columns)).astype(float)))
+
+
+def test_inducing_points_have_exact_lengths(monkeypatch):
+    """Estimated ones gave negative variances beside the points, and no prediction at all."""
+    monkeypatch.setattr(build, "sketch_width", lambda n_nodes, n_columns: 24)
+    graph, y = words_graph(), np.where(np.arange(300) < 60, np.arange(300) % 3, -1)
+    settings = {"filter": PageRank(0.2, fixed=("strength",)), "random_state": 0}
+    by_points = GraphGPClassifier(inducing="points", n_inducing=20, **settings).fit(graph, y)
+    assert by_points.prior_.sketch == 0
+    assert np.isfinite(by_points.predict_proba()).all()
+    assert GraphGPClassifier(**settings).fit(graph, y).prior_.sketch == 24
+
+
+def test_a_sum_of_functions_takes_labels_beyond_the_limit_of_labelled_nodes(monkeypatch):
+    """Inducing points would take over there, and are points of one function only."""
+    graph, y = words_graph(), np.arange(300) % 3
+    model = GraphGPClassifier(filter=Hops((Identity(), PageRank(0.2, fixed=("strength",)))))
+    model.fit(graph, np.where(np.arange(300) < 30, y, -1))
+    monkeypatch.setattr(inducing_module, "MAX_LABELLED", 35)
+    model.update(np.arange(30, 40), y[30:40])
+    assert len(model.labelled_) == 40
+    assert model.predict_proba().shape == (300, 3)
+
+
+def test_distances_between_filtered_rows_have_their_last_digits():
+    """In single precision variances at the labels of a smooth regression fell below zero."""
+    rng = np.random.default_rng(0)
+    A = sp.random_array((2200, 2200), density=0.001, rng=rng)
+    graph = Graph(A, rng.standard_normal((2200, 500)))  # beyond what is double anyway
+    y = np.where(np.arange(2200) < 150, np.sin(np.arange(2200.0)), np.nan)
+    model = GraphGPRegressor(
+        RBF(1.0, 1.0).learn(),
+        PageRank(0.3, fixed=("strength",)),
+        Gaussian(1e-6, fixed=("noise",)),
+    ).fit(graph, y)
+    _, at_once = model.predict_latent()
+    _, few = model.predict_latent(nodes=np.arange(60))
+    np.testing.assert_allclose(at_once[:60], few, rtol=1e-3)
+    assert at_once[:150].min() > 1e-8

@@ -169,6 +169,7 @@ class LazyRows:
     raw: Any
     preprocessor: Preprocessor
     index: np.ndarray | None = None
+    in_double: bool = False  # whatever their size
 
     def __len__(self) -> int:
         return self.raw.shape[0] if self.index is None else len(self.index)
@@ -189,7 +190,8 @@ class LazyRows:
     def precision(self) -> type[np.floating]:
         """Of sums over many rows: single if there are many entries. Features are hardly ever known
         to more, and it halves time and memory."""
-        return np.float64 if np.prod(self.raw.shape) <= _SMALL else np.float32
+        is_small = np.prod(self.raw.shape) <= _SMALL
+        return np.float64 if is_small or self.in_double else np.float32
 
     def take(self, index: np.ndarray) -> Rows:
         return self.preprocessor.transform(self.raw, self._at(index))
@@ -198,7 +200,7 @@ class LazyRows:
         return self.take(np.arange(len(self)))
 
     def select(self, index: np.ndarray) -> LazyRows:
-        return LazyRows(self.raw, self.preprocessor, self._at(index))
+        return LazyRows(self.raw, self.preprocessor, self._at(index), self.in_double)
 
     def inner_with(self, other: Rows) -> InnerProducts:
         columns = other.dense(self.n_columns).T.astype(self.precision, copy=False)

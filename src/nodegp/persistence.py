@@ -188,7 +188,7 @@ def _with_lengths(model: FittedModel) -> Iterator[tuple[FilteredFeatures, Any]]:
     parts = model.prior.parts if isinstance(model.prior, SumPrior) else (model.prior,)
     for part in parts:
         if isinstance(part, FilteredFeatures):
-            yield part, model.domain().relation(part.relation)
+            yield part, part.where(model.domain())
 
 
 class _Arrays:

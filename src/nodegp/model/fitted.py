@@ -14,7 +14,7 @@ from torch import Tensor
 from nodegp.features import Preprocessor
 from nodegp.filters import Filter
 from nodegp.graph import Graph
-from nodegp.inducing import Inducing, Points, choose
+from nodegp.inducing import Inducing, Labelled, Points, choose
 from nodegp.inference import Dual, Engine, Fit, Problem, Warm
 from nodegp.kernels import Kernel
 from nodegp.labels import Observations
@@ -46,7 +46,11 @@ class Settings:
     calibrate: bool = False
     random_state: Seed = None
 
-    def choose_inducing(self, n_labels: int) -> Inducing:
+    def choose_inducing(self, n_labels: int, prior: Prior | None = None) -> Inducing:
+        """What u is. Left open, it is never points where h is a sum of functions: a sum that was
+        chosen for few labels stays one when many have come in."""
+        if self.inducing == "auto" and isinstance(prior, SumPrior):
+            return Labelled()
         return choose(self.inducing, self.n_inducing, n_labels)
 
     def may_sum(self, n_labels: int) -> bool:
@@ -193,7 +197,9 @@ def fit_posterior(
 ) -> tuple[Fit, Inducing, Diagnostics]:
     """q at the labelled nodes, what its inducing variables are, and how it was found."""
     rng, template = generator(settings.random_state), settings.template
-    inducing = settings.choose_inducing(len(targets))
+    inducing = settings.choose_inducing(len(targets), prior)
+    if isinstance(inducing, Points):
+        prior = prior.with_exact_lengths()
     had_points = earlier is not None and isinstance(earlier.inducing, Points)
     points = earlier.posterior.inducing if earlier is not None and had_points else None
     with threads_for(max(len(targets), domain.n_nodes // 20)):  # propagation along the edges

@@ -63,6 +63,11 @@ class Prior(Component):
         """Inputs of :meth:`to_learn` for these hyper-parameters, which need no graph any more."""
         return inputs.materialise()
 
+    def with_exact_lengths(self) -> Self:
+        """The same with nothing estimated: for inducing points, beside which variances have to be
+        those of the covariance itself."""
+        return self
+
     @abstractmethod
     def cov(self, a: Inputs, b: Inputs) -> Tensor:
         """Cov(h_a, h_b), (len(a), len(b)), float64; differentiable in hyper-parameters."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import replace
 from threading import Lock
 from weakref import WeakKeyDictionary
 
@@ -76,15 +77,22 @@ _kept: WeakKeyDictionary[Graph, Kept] = WeakKeyDictionary()
 class Domain:
     """The nodes of a graph with their features, as filters and priors see them."""
 
-    def __init__(self, graph: Graph, preprocessor: Preprocessor):
+    def __init__(self, graph: Graph, preprocessor: Preprocessor, in_double: bool = False):
         self.graph = graph
         self.preprocessor = preprocessor
-        self.rows: LazyRows = preprocessor.rows_of(graph.features, graph.n_nodes)
+        self.in_double = in_double
+        rows = preprocessor.rows_of(graph.features, graph.n_nodes)
+        self.rows: LazyRows = replace(rows, in_double=in_double)
         self.kept = _kept.setdefault(graph, Kept(BUDGET))
+        self._mark = preprocessor.fingerprint, np.dtype(self.rows.precision).name
         self._relations: dict[str, Domain] = {}
 
-    def __reduce__(self) -> tuple[type[Domain], tuple[Graph, Preprocessor]]:
-        return Domain, (self.graph, self.preprocessor)  # a copy is made of these, and keeps its own
+    def __reduce__(self) -> tuple[type[Domain], tuple[Graph, Preprocessor, bool]]:
+        return Domain, (self.graph, self.preprocessor, self.in_double)
+
+    def precise(self) -> Domain:
+        """The same with all sums over many rows in double precision."""
+        return self if self.in_double else Domain(self.graph, self.preprocessor, True)
 
     @property
     def n_nodes(self) -> int:
@@ -107,7 +115,8 @@ class Domain:
         if name is None:
             return self
         if name not in self._relations:
-            self._relations[name] = Domain(self.graph.relation(name), self.preprocessor)
+            view = self.graph.relation(name)
+            self._relations[name] = Domain(view, self.preprocessor, self.in_double)
         return self._relations[name]
 
     # --- filtered features F X, all of them or some ------------------------------------------
@@ -115,7 +124,7 @@ class Domain:
     def filtered_rows(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> Rows:
         """Rows of F X at some nodes; each is made once. They are dense, but for a graph without
         features: there X = I, and they are rows of F."""
-        key = ("rows", self.preprocessor.fingerprint, polynomial)
+        key = ("rows", self._mark, polynomial)
         found = self.kept.get(key)
         known: dict[int, sp.csr_array | np.ndarray] = dict(found) if isinstance(found, dict) else {}
         missing = np.array([n for n in dict.fromkeys(nodes.tolist()) if n not in known], np.intp)
@@ -177,7 +186,7 @@ class Domain:
 
     def whole(self, polynomial: FilterPolynomial) -> np.ndarray:
         """F X for all nodes, (N, D): for dense features of fewer columns than there are labels."""
-        key = ("whole", self.preprocessor.fingerprint, polynomial)
+        key = ("whole", self._mark, polynomial)
         found = self.kept.get(key)
         if isinstance(found, np.ndarray):
             return found
@@ -202,7 +211,7 @@ class Domain:
 
     def kept_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray | None:
         """The answer of :meth:`columns`, if it is there."""
-        found = self.kept.get(("columns", self.preprocessor.fingerprint, polynomial))
+        found = self.kept.get(("columns", self._mark, polynomial))
         if isinstance(found, _Columns) and found.of == rows.fingerprints:
             return found.values
         return None
@@ -213,7 +222,7 @@ class Domain:
         Neither F X nor anything else of its size is made. Those of rows that were asked for
         before are taken over, so one more row costs one column.
         """
-        key = ("columns", self.preprocessor.fingerprint, polynomial)
+        key = ("columns", self._mark, polynomial)
         found = self.kept.get(key)
         before = found if isinstance(found, _Columns) else _Columns((), np.zeros((self.n_nodes, 0)))
         if before.of == rows.fingerprints:
@@ -239,7 +248,7 @@ class Domain:
         found = self.known_scale(polynomial, 0)
         if found is not None:
             return found
-        whole = self.kept.get(("whole", self.preprocessor.fingerprint, polynomial))
+        whole = self.kept.get(("whole", self._mark, polynomial))
         if isinstance(whole, np.ndarray):
             lengths = np.einsum("nd,nd->n", whole, whole, dtype=np.float64)
         else:
@@ -263,12 +272,12 @@ class Domain:
 
     def known_scale(self, polynomial: FilterPolynomial, width: int) -> np.ndarray | None:
         """The lengths of all rows, or their sketches of some width, if they are there."""
-        found = self.kept.get(("scale", self.preprocessor.fingerprint, polynomial, width))
+        found = self.kept.get(("scale", self._mark, polynomial, width))
         return found if isinstance(found, np.ndarray) else None
 
     def put_scale(self, polynomial: FilterPolynomial, width: int, values: np.ndarray) -> None:
         """Keep what :meth:`known_scale` gives: worked out here, or read from a model file."""
-        key = ("scale", self.preprocessor.fingerprint, polynomial, width)
+        key = ("scale", self._mark, polynomial, width)
         self.kept.put(key, values, values.nbytes)
 
 

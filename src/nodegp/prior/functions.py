@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -97,17 +97,23 @@ class FilteredFeatures(OneFunction):
     filter: Spectral
     sketch: int = 0
 
+    def where(self, domain: Domain) -> Domain:
+        """The nodes with the edges, and in the precision, that this prior takes."""
+        view = domain.relation(self.relation)
+        # Distances are differences of lengths and inner products, and need their last digits.
+        return view if self.kernel.linear_form() is not None else view.precise()
+
+    def with_exact_lengths(self) -> Self:
+        return replace(self, sketch=0)
+
     def at(self, domain: Domain, nodes: np.ndarray) -> WeightedRows:
-        domain = domain.relation(self.relation)
-        return WeightedRows(
-            None, FilteredRows(domain, self.filter.polynomial(), nodes, self.sketch)
-        )
+        rows = FilteredRows(self.where(domain), self.filter.polynomial(), nodes, self.sketch)
+        return WeightedRows(None, rows)
 
     def to_learn(self, domain: Domain, nodes: np.ndarray) -> WeightedRows:
         if not self.filter.free_parameters():
             return self.at(domain, nodes).materialise()
-        domain = domain.relation(self.relation)
-        basis = torch.from_numpy(domain.basis(self.filter.polynomial(), nodes))
+        basis = torch.from_numpy(self.where(domain).basis(self.filter.polynomial(), nodes))
         return WeightedRows(None, BasisRows(basis, self.sketch))
 
     def freeze(self, inputs: Inputs) -> WeightedRows:

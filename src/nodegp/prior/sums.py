@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -21,6 +21,9 @@ class SumPrior(Prior):
     """Priors that are summed: their covariances are."""
 
     parts: tuple[Prior, ...]
+
+    def with_exact_lengths(self) -> Self:
+        return replace(self, parts=tuple(part.with_exact_lengths() for part in self.parts))
 
     def at(self, domain: Domain, nodes: np.ndarray) -> SumInputs:
         return SumInputs(tuple(part.at(domain, nodes) for part in self.parts))
