@@ -24,7 +24,7 @@ from torch import Tensor
 from nodegp.features import InnerProducts, Rows, inner_products
 
 WIDTH = 128  # columns of R, at least
-_ENTRIES = 1 << 21  # of sketches of all nodes, up to which more columns cost next to nothing
+_ENTRIES = 1 << 20  # of sketches of all nodes, up to which more columns cost next to nothing
 # Up to so many entries of the features exact lengths cost little more.
 _FEW_ENTRIES = 1 << 22
 _SEED = 20181203
@@ -60,6 +60,12 @@ def random_signs(n_columns: int, width: int) -> np.ndarray:
     signs = (1.0 - 2.0 * odd).astype(np.float32) / np.float32(np.sqrt(width))
     signs.flags.writeable = False  # shared by all who ask
     return signs
+
+
+@lru_cache(maxsize=2)
+def signs_as(kind: torch.dtype, n_columns: int, width: int) -> Tensor:
+    """R for torch, in some precision."""
+    return torch.tensor(random_signs(n_columns, width), dtype=kind)
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nodegp.features import InnerProducts, Rows
 from nodegp.prior.domain import Domain
-from nodegp.prior.lengths import random_signs
+from nodegp.prior.lengths import signs_as
 from nodegp.propagation import FilterPolynomial
 
 _FEW = 64  # nodes whose rows are made, whatever is asked of them
@@ -154,11 +154,12 @@ def with_sketch(rows: Rows, width: int) -> Rows:
     """The rows with lengths as a prior defines them: their own, or by so many columns."""
     if width == 0:
         return rows
-    signs = random_signs(rows.values.shape[1], width)
+    kind = torch.float64 if rows.is_sparse else rows.values.dtype
+    signs = signs_as(kind, rows.values.shape[1], width)
     if rows.is_sparse:
-        sketch = torch.from_numpy(rows.values @ signs.astype(np.float64))
+        sketch = torch.from_numpy(rows.values @ signs.numpy())
     else:
-        sketch = rows.values @ torch.tensor(signs, dtype=rows.values.dtype)
+        sketch = rows.values @ signs
     return Rows(rows.values, rows.centre, sketch)
 
 
