@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,6 +19,7 @@ from nodegp.filters import Hops, Identity, PageRank
 from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
 from nodegp.kernels import RBF, Linear, Matern
+from nodegp.labels import Observations
 from nodegp.likelihoods import Gaussian
 from nodegp.model.calibration import fit_temperature
 from nodegp.prior import build
@@ -217,7 +220,21 @@ def test_a_sum_of_functions_takes_labels_beyond_the_limit_of_labelled_nodes(monk
     assert model.predict_proba().shape == (300, 3)
 
 
-def test_distances_between_filtered_rows_have_their_last_digits():
+def test_a_recipe_is_planned_with_whatever_labels_have_come_in(monkeypatch):
+    """A sum that was chosen for few labels was not among the recipes for many."""
+    graph, y = words_graph(), np.arange(300) % 3
+    model = GraphGPClassifier().fit(graph, np.where(np.arange(300) < 30, y, -1))
+    names = [score.name for score in model.selection_]
+    monkeypatch.setattr(inducing_module, "MAX_LABELLED", 35)
+    for name in names:  # whichever had been chosen
+        scores = tuple(score._replace(chosen=score.name == name) for score in model.selection_)
+        chosen = replace(model.model_, selection=scores)
+        later = chosen.update(Observations(np.arange(40), y[:40], np.ones(40)))
+        assert later.planning_prior(later.domain()).parameters()
+
+
+@pytest.mark.parametrize("filter", [PageRank(0.3, fixed=("strength",)), Identity()])
+def test_distances_between_rows_have_their_last_digits(filter):
     """In single precision variances at the labels of a smooth regression fell below zero."""
     rng = np.random.default_rng(0)
     A = sp.random_array((2200, 2200), density=0.001, rng=rng)
@@ -225,7 +242,7 @@ def test_distances_between_filtered_rows_have_their_last_digits():
     y = np.where(np.arange(2200) < 150, np.sin(np.arange(2200.0)), np.nan)
     model = GraphGPRegressor(
         RBF(1.0, 1.0).learn(),
-        PageRank(0.3, fixed=("strength",)),
+        filter,
         Gaussian(1e-6, fixed=("noise",)),
     ).fit(graph, y)
     _, at_once = model.predict_latent()

@@ -97,8 +97,7 @@ class FittedClassifier(FittedModel):
             return self.prior
         # How far features are carried follows the number of labels; a plan should not.
         chosen = next(score.name for score in self.selection if score.chosen)
-        sums = self.settings.may_sum(len(self.targets))
-        recipe = planning_recipe(chosen, domain, self.kernel_given, sums)
+        recipe = planning_recipe(chosen, domain, self.kernel_given)
         if self.kernel_given is not None:  # its hyper-parameters may have been learnt
             kernels = self.kernels
             own = kernels if len(kernels) > 1 else kernels[0]

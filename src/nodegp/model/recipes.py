@@ -114,12 +114,15 @@ def recipes(
     return found
 
 
-def planning_recipe(name: str, domain: Domain, kernel: Kernels | None, sums: bool) -> Recipe:
+def planning_recipe(name: str, domain: Domain, kernel: Kernels | None) -> Recipe:
     """What a recipe becomes when labels have come in, to plan for: without the bias, of which
     labels tell all there is to know wherever they are, and with a range a little shorter than
     predictions have."""
-    found = recipes(domain, _MANY, kernel, sums, bias=False, far=_PLANNED)
-    return next(recipe for recipe in found if recipe.name == name)
+    # Of both lists: the number of labels may have come to ask for the other one since.
+    lists = (
+        recipes(domain, _MANY, kernel, sums, bias=False, far=_PLANNED) for sums in (True, False)
+    )
+    return next(recipe for found in lists for recipe in found if recipe.name == name)
 
 
 def neighbours_are_alike(domain: Domain) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -24,18 +26,21 @@ class KernelCross:
     def __init__(self, kernel: Kernel, rows: RowSource, others: Rows):
         self._kernel, self._rows, self._others = kernel, rows, others
         self._form = kernel.linear_form()
-        self._narrow = None if self._form is None else rows.narrow(len(others))
+        narrow = None if self._form is None else rows.narrow(len(others))
         self._inner: InnerProducts | None = None
-        if self._narrow is None:
+        if narrow is None:
             self._inner = rows.inner_with(others)
         self._left, self._right = rows.squared_norms(), others.squared_norms()
+        self._factors: Factors | None = None
+        if self._form is not None and narrow is not None:
+            self._factors = self._product_of(self._form, narrow)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def block(self, some: slice) -> Tensor:
         if self._inner is None:
-            return _product(self.factors(), some)
+            return _product(self._factors, some)
         inner, left, right = self._inner(some), self._left[some], self._right
         if self._form is None:
             left, right = left.to(inner.dtype), right.to(inner.dtype)
@@ -46,18 +51,17 @@ class KernelCross:
         return value.add_(self._form.constant) if self._form.constant > 0 else value
 
     def factors(self) -> Factors | None:
-        form, narrow = self._form, self._narrow
-        if form is None or narrow is None:
-            return None
+        return self._factors
 
-        def of_rows(rows: Tensor, squared_lengths: Tensor) -> Tensor:
+    def _product_of(self, form: LinearForm, narrow: Callable[[slice], Tensor]) -> Factors:
+        def scaled(rows: Tensor, squared_lengths: Tensor) -> Tensor:
             parts = [rows * _scales(form, squared_lengths).to(rows.dtype)[:, None]]
             if form.constant > 0:
                 parts.append(torch.full_like(rows[:, :1], form.constant**0.5))
             return torch.cat(parts, 1)
 
-        right = of_rows(torch.from_numpy(self._others.dense()), self._right)
-        return Factors(lambda some: of_rows(narrow(some), self._left[some]), right)
+        right = scaled(torch.from_numpy(self._others.dense()), self._right)
+        return Factors(lambda some: scaled(narrow(some), self._left[some]), right)
 
     def variances(self) -> Tensor:
         sketches = self._rows.sketches()

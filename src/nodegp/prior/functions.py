@@ -32,6 +32,12 @@ class OneFunction(Prior):
     filter: Filter
     relation: str | None = None
 
+    def where(self, domain: Domain) -> Domain:
+        """The nodes with the edges, and in the precision, that this prior takes."""
+        view = domain.relation(self.relation)
+        # Distances are differences of lengths and inner products, and need their last digits.
+        return view if self.kernel.linear_form() is not None else view.precise()
+
     def points(self, points: Tensor) -> WeightedRows:
         return WeightedRows.points(points)
 
@@ -46,7 +52,7 @@ class FilteredFunction(OneFunction):
         return {f"kernel.{name}": value for name, value in free.items()}
 
     def at(self, domain: Domain, nodes: np.ndarray) -> WeightedRows:
-        domain = domain.relation(self.relation)
+        domain = self.where(domain)
         rows = self.filter.weights(domain.graph, nodes)
         if rows is None:
             return WeightedRows(None, domain.rows.select(nodes))
@@ -96,12 +102,6 @@ class FilteredFeatures(OneFunction):
 
     filter: Spectral
     sketch: int = 0
-
-    def where(self, domain: Domain) -> Domain:
-        """The nodes with the edges, and in the precision, that this prior takes."""
-        view = domain.relation(self.relation)
-        # Distances are differences of lengths and inner products, and need their last digits.
-        return view if self.kernel.linear_form() is not None else view.precise()
 
     def with_exact_lengths(self) -> Self:
         return replace(self, sketch=0)
