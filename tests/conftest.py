@@ -12,7 +12,6 @@ from hypothesis import settings
 
 import reference
 from nodegp.component import Component
-from nodegp.features import Rows
 from nodegp.graph import Graph
 from nodegp.kernels import (
     RBF,
@@ -27,6 +26,7 @@ from nodegp.kernels import (
     Scaled,
     Sum,
 )
+from nodegp.rows import Rows
 
 settings.register_profile(
     "nodegp", deadline=None, max_examples=25, derandomize="CI" in os.environ, print_blob=True

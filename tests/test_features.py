@@ -11,12 +11,9 @@ from sklearn.feature_extraction.text import TfidfTransformer
 import reference
 from conftest import dense
 from nodegp import features
-from nodegp.features import (
-    LazyRows,
-    Preprocessor,
-    inner_products,
-    inner_products_ragged,
-)
+from nodegp import rows as rows_module
+from nodegp.features import LazyRows, Preprocessor
+from nodegp.rows import inner_products, inner_products_ragged
 
 KINDS = ["raw", "l2", "root", "damped", "tfidf", "standardise"]
 
@@ -47,7 +44,7 @@ def never_dense(monkeypatch):
     """Call with a width: from then on no sparse matrix so wide can be made dense."""
 
     def forbid(width):
-        monkeypatch.setattr(features, "_DENSE", 0)  # not even a small one in passing
+        monkeypatch.setattr(rows_module, "_DENSE", 0)  # not even a small one in passing
         for kind in (sp.csr_array, sp.csc_array, sp.coo_array):
             for name in ("toarray", "todense"):
                 original = getattr(kind, name)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import reference
 from conftest import concrete, dense, random_graph
 from helpers import raw_domain
-from nodegp.features import Rows
 from nodegp.filters import (
     Chebyshev,
     Diffusion,
@@ -31,6 +30,7 @@ from nodegp.filters import (
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Linear
 from nodegp.prior import FilteredFunction, WeightedRows, make_prior, whole
+from nodegp.rows import Rows
 
 # Every filter class, with the settings to test it in. A new filter must be added here.
 FILTERS = {

@@ -8,7 +8,7 @@ import torch
 import nodegp
 from helpers import hide
 from nodegp import Graph, GraphGPClassifier
-from nodegp.features import Preprocessor, paired_cosines
+from nodegp.features import Preprocessor
 from nodegp.filters import Hops, Identity, PageRank, Propagation, Relations
 from nodegp.kernels import Linear
 from nodegp.model.recipes import (
@@ -25,6 +25,7 @@ from nodegp.model.recipes import (
     teleport,
 )
 from nodegp.prior import Domain
+from nodegp.rows import paired_cosines
 
 
 def graph_of(seed, alike, told=2.0, n=300, columns=8):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import dense
-from nodegp import features
-from nodegp.features import (
-    Preprocessor,
+from nodegp import rows as rows_module
+from nodegp.features import Preprocessor
+from nodegp.rows import (
     Rows,
     inner_products,
     inner_products_ragged,
@@ -51,7 +51,7 @@ FORMS = ["dense", "sparse", "centred"]
 @pytest.mark.parametrize("dense_limit", [0, 1 << 23])
 def test_inner_products(left, right, dense_limit, monkeypatch):
     """Whether or not the smaller side is made dense in passing."""
-    monkeypatch.setattr(features, "_DENSE", dense_limit)
+    monkeypatch.setattr(rows_module, "_DENSE", dense_limit)
     a, A = rows_of_form(left, n=7, seed=0)
     b, B = rows_of_form(right, n=4, seed=1)
     inner = inner_products(a, b)
@@ -62,10 +62,12 @@ def test_inner_products(left, right, dense_limit, monkeypatch):
 def test_only_small_matrices_are_made_dense_in_passing(monkeypatch):
     rows = Rows(sp.csr_array((3, 1000)))
     made = []
-    original = features._dense_transpose
-    monkeypatch.setattr(features, "_dense_transpose", lambda m: made.append(m.shape) or original(m))
+    original = rows_module._dense_transpose
+    monkeypatch.setattr(
+        rows_module, "_dense_transpose", lambda m: made.append(m.shape) or original(m)
+    )
     for limit, expected in ((2999, []), (3000, [(3, 1000)])):
-        monkeypatch.setattr(features, "_DENSE", limit)
+        monkeypatch.setattr(rows_module, "_DENSE", limit)
         inner_products(rows, rows)
         assert made == expected
 

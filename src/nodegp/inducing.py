@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from nodegp.component import Component
-from nodegp.features import RowSource
 from nodegp.linalg import check_finite, cholesky
 from nodegp.prior import Domain, Inputs, Prior, WeightedRows
+from nodegp.rows import RowSource
 
 # Above this many labels `auto` takes points, and above that it leaves them where k-means put
 # them: see docs/decisions.md for the measurements.

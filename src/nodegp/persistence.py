@@ -22,7 +22,7 @@ from safetensors.numpy import save as to_bytes
 
 from nodegp.component import Component, from_dict
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
-from nodegp.features import Preprocessor, Rows
+from nodegp.features import Preprocessor
 from nodegp.files import check_place, write_atomically
 from nodegp.graph import Graph
 from nodegp.labels import Observations
@@ -31,6 +31,7 @@ from nodegp.model.recipes import Score
 from nodegp.model.regressor import Units
 from nodegp.posterior import Posterior
 from nodegp.prior import FilteredFeatures, SumInputs, SumPrior, WeightedRows
+from nodegp.rows import Rows
 
 FORMAT = "nodegp-model"
 VERSION = 2

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import LazyRows, Rows
+from nodegp.features import LazyRows
 from nodegp.filters import Filter, Spectral, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.linalg import sparse_matmul
 from nodegp.operators import GraphOperator, operator_of
 from nodegp.prior.domain import FeatureColumns
 from nodegp.propagation import FilterPolynomial, propagate
+from nodegp.rows import Rows
 
 _LARGEST = 1 << 28  # entries of the features as a dense matrix: 2 GiB
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from nodegp.experimental.layers import Layer
 from nodegp.experimental.spread import Spread
-from nodegp.features import Rows
 from nodegp.inducing import kmeans
 from nodegp.kernels import RBF, Kernel, Linear
+from nodegp.rows import Rows
 
 
 def default_kernels(n_layers: int) -> Sequence[Kernel]:

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import paired_cosines
 from nodegp.filters import Filter, Hops, Identity, PageRank, Propagation, Relations, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Kernel
 from nodegp.prior import Domain, Prior, make_prior
+from nodegp.rows import paired_cosines
 
 Kernels = Kernel | tuple[Kernel, ...]  # one for each function, where h is a sum of several
 

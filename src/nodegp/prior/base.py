@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from nodegp.component import Component
-from nodegp.features import RowSource
 from nodegp.prior.domain import Domain
 from nodegp.prior.inputs import Inputs
+from nodegp.rows import RowSource
 
 
 class Cross(Protocol):

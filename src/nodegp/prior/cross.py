@@ -9,13 +9,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nodegp.features import InnerProducts, Rows, RowSource
 from nodegp.kernels import Kernel, LinearForm, Tile
 from nodegp.linalg import sparse_matmul
 from nodegp.prior.base import Cross, Factors
 from nodegp.prior.inputs import WeightedRows
 from nodegp.prior.lengths import norm_ratios
 from nodegp.prior.tiles import covariance, variance
+from nodegp.rows import InnerProducts, Rows, RowSource
 
 _BY_ROW = 1 << 27  # entries of covariances with every row of the sets: 1 GiB
 

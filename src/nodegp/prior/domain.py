@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nodegp.features import LazyRows, Preprocessor, Rows
+from nodegp.features import LazyRows, Preprocessor
 from nodegp.graph import Graph
 from nodegp.operators import GraphOperator, operator_of
 from nodegp.prior.inputs import cut
@@ -35,6 +35,7 @@ from nodegp.propagation import (
     propagate,
     propagate_blocks,
 )
+from nodegp.rows import Rows
 
 BUDGET = 1 << 30  # bytes that are kept for each graph: 1 GiB
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at

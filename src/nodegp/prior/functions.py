@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import LazyRows, Rows, RowSource
+from nodegp.features import LazyRows
 from nodegp.filters import Filter, Spectral
 from nodegp.kernels import Kernel, Tile
 from nodegp.prior.base import Cross, Prior
@@ -19,6 +19,7 @@ from nodegp.prior.domain import Domain
 from nodegp.prior.inputs import Inputs, WeightedRows, cut
 from nodegp.prior.rows import BasisRows, FilteredRows
 from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, variance
+from nodegp.rows import Rows, RowSource
 
 _BLOCK = 64  # of many nodes that are asked for with many others, at a time
 _SAMPLE = 1 << 25  # entries of filtered rows that inducing points are looked for among: 256 MiB

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
-from nodegp.features import Rows, RowSource
+from nodegp.rows import Rows, RowSource
 
 
 class Inputs(Protocol):

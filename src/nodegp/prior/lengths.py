@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import InnerProducts, Rows, inner_products
+from nodegp.rows import InnerProducts, Rows, inner_products
 
 WIDTH = 128  # columns of R, at least
 _ENTRIES = 1 << 20  # of sketches of all nodes, up to which more columns cost next to nothing

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import InnerProducts, Rows
 from nodegp.prior.domain import Domain
 from nodegp.prior.lengths import signs_as
 from nodegp.propagation import FilterPolynomial
+from nodegp.rows import InnerProducts, Rows
 
 _FEW = 64  # nodes whose rows are made, whatever is asked of them
 

@@ -18,16 +18,16 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from nodegp.features import (
+from nodegp.kernels import Kernel, Tile
+from nodegp.linalg import sparse_matmul
+from nodegp.prior.inputs import WeightedRows
+from nodegp.rows import (
     Rows,
     inner_products,
     inner_products_ragged,
     inner_products_stacked,
     ragged_pairs,
 )
-from nodegp.kernels import Kernel, Tile
-from nodegp.linalg import sparse_matmul
-from nodegp.prior.inputs import WeightedRows
 
 TILE = 1 << 20  # entries of one Gram tile, and of the rows behind it: 8 MiB
 KEPT = 1 << 22  # entries of a tile that may be kept for its gradient: 32 MiB
