@@ -7,7 +7,14 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from nodegp.linalg import JITTERS, NotPositiveDefiniteError, cholesky, lower_times, sparse_matmul
+from nodegp.linalg import (
+    JITTERS,
+    NotPositiveDefiniteError,
+    QuadraticForms,
+    cholesky,
+    lower_times,
+    sparse_matmul,
+)
 
 
 def spd(n, seed=0, dtype=torch.float64):
@@ -145,3 +152,13 @@ def test_lower_times_is_the_product_with_the_lower_triangle(size):
     b.backward(seed)
     for x, y in zip(found, expected, strict=True):
         torch.testing.assert_close(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("size", [1, 3, 33, 131])
+def test_quadratic_forms_are_those_of_the_whole_matrices(size):
+    rng = np.random.default_rng(size)
+    S, w = rng.standard_normal((4, size, size)), rng.standard_normal((7, size))
+    S = S + S.transpose(0, 2, 1)
+    expected = [[w[n] @ S[k] @ w[n] for k in range(4)] for n in range(7)]
+    result = QuadraticForms(torch.from_numpy(S))(torch.from_numpy(w))
+    np.testing.assert_allclose(result.numpy(), expected, atol=1e-10)

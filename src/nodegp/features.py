@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from nodegp.linalg import index_type
-from nodegp.rows import InnerProducts, Rows, row_squares, width_of
+from nodegp.rows import InnerProducts, Rows, row_squares, squared_lengths, width_of
 
 KINDS = ("auto", "damped", "tfidf", "root", "l2", "standardise", "raw")
 WORDS = ("damped", "tfidf")  # kinds for counts of words
 UNIT = (*WORDS, "root", "l2")  # kinds that bring rows to length one
 _ROOTS = ("damped", "root")
-_SMALL = 1 << 20  # entries up to which double precision costs nothing
+_SMALL = 1 << 19  # entries up to which double precision costs nothing
 _FEW = 1000  # entries
 _BLOCK = 1 << 22  # entries at a time where a pass over all nodes is needed
 
@@ -78,8 +78,7 @@ class LazyRows:
     def squared_norms(self) -> Tensor:
         if not self.is_sparse:
             parts = [self._part(slice(a, b), slice(None)) for a, b in self._blocks()]
-            squares = [np.einsum("nd,nd->n", part, part, dtype=np.float64) for part in parts]
-            return torch.from_numpy(np.concatenate([np.zeros(0), *squares]))
+            return torch.cat([torch.zeros(0).double(), *map(squared_lengths, parts)])
         if not self.preprocessor.unit_rows:
             return self.materialise().squared_norms()
         # |u - c|^2 = |u|^2 - 2 <u - c, c> - |c|^2 for rows u of length one, or zero.
@@ -158,7 +157,16 @@ class LazyRows:
         return self._part(slice(None), some)
 
     def _part(self, rows: slice, columns: slice) -> np.ndarray:
-        """A range of dense rows and columns, in :attr:`precision`."""
+        """A range of dense rows and columns, in :attr:`precision`; not to be written to."""
+        if len(self) * self.n_columns <= _BLOCK:
+            return self._whole[rows, columns]
+        return self._make(rows, columns)
+
+    @cached_property
+    def _whole(self) -> np.ndarray:
+        return self._make(slice(None), slice(None))
+
+    def _make(self, rows: slice, columns: slice) -> np.ndarray:
         prepare, raw = self.preprocessor, self._chosen
         # No coarser than the answer: rows that are taken are in double precision.
         kind = np.result_type(self.precision, raw.dtype, np.float32)

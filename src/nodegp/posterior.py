@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nodegp.linalg import QuadraticForms
 from nodegp.prior import Inputs, Prior
 
 _BLOCK = 1 << 18  # entries of covariances with u that are worked on at a time: what a cache holds
@@ -116,19 +117,16 @@ def _by_block(
 ) -> Marginals:
     """Means ``mean_weights . w`` and variances ``prior_var - w^T gain w``, for w a range of inputs
     at a time, in the precision that w comes in."""
-    n_latents = len(mean_weights)
-    mean = torch.empty(len(prior_var), n_latents, dtype=torch.float64)
+    mean = torch.empty(len(prior_var), len(mean_weights), dtype=torch.float64)
     var = torch.empty_like(mean)
+    kind = min(block(slice(0, 1)).dtype, gain.dtype, key=lambda kind: kind.itemsize)
+    weights, gained = mean_weights.mT.to(kind), QuadraticForms(gain.to(kind))
     step = max(_BLOCK // max(mean_weights.shape[1], 1), 1)
     for start in range(0, len(mean), step):
         some = slice(start, min(start + step, len(mean)))
-        w = block(some)  # (block, M)
-        if w.dtype != gain.dtype:
-            kind = min(w.dtype, gain.dtype, key=lambda kind: kind.itemsize)
-            w, mean_weights, gain = w.to(kind), mean_weights.to(kind), gain.to(kind)
-        mean[some] = (w @ mean_weights.mT).double()
-        gained = [(w @ own).mul_(w).sum(1) for own in gain]
-        var[some] = prior_var[some, None] - torch.stack(gained, 1).double()
+        w = block(some).to(kind)  # (block, M)
+        mean[some] = (w @ weights).double()
+        var[some] = prior_var[some, None] - gained(w).double()
     return Marginals(mean, var.clamp_min_(_SMALLEST_VARIANCE))
 
 

@@ -25,6 +25,7 @@ from nodegp.operators import GraphOperator
 # run out of the caches, and out of memory on a large graph.
 _COLUMNS = 64
 _BLOCK = 64 << 20
+_CACHE = 8 << 20  # bytes of columns up to which more than that at a time are faster
 _ENTRIES = 1 << 27  # entries of rows of F: with their indices 1.5 GiB
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
 _SPARSE = 0.01  # share of entries up to which the next product is faster in sparse form
@@ -320,7 +321,8 @@ def _chebyshev(
 
 def column_blocks(n_columns: int, n_nodes: int) -> Iterator[slice]:
     """Cuts columns of N entries each into blocks of bounded size."""
-    step = int(np.clip(_BLOCK // (4 * max(n_nodes, 1)), 8, _COLUMNS))
+    column = 4 * max(n_nodes, 1)  # bytes
+    step = int(np.clip(_BLOCK // column, 8, max(_CACHE // column, _COLUMNS)))
     for start in range(0, n_columns, step):
         yield slice(start, min(start + step, n_columns))
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from nodegp.linalg import sparse_matmul
 
 _DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
+_CACHED = 1 << 18  # entries at a time that stay in the processor's cache
 
 InnerProducts = Callable[[slice], Tensor]
 
@@ -156,6 +157,13 @@ class RowSource(Protocol):
 def row_squares(matrix: sp.csr_array) -> np.ndarray:
     squared = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
     return squared @ np.ones(matrix.shape[1])
+
+
+def squared_lengths(rows: np.ndarray) -> Tensor:
+    """|x|^2 of each row of an array, summed in double precision."""
+    step = max(_CACHED // max(rows.shape[1], 1), 1)
+    parts = torch.from_numpy(rows).split(step)
+    return torch.cat([part.square().sum(1, dtype=torch.float64) for part in parts])
 
 
 def width_of(matrix: Any) -> int:

@@ -40,11 +40,39 @@ class Cross(Protocol):
 
 
 @dataclass(frozen=True)
+class ScaledRows:
+    """Rows of features, each times a number of its own, beside a constant if that is not zero."""
+
+    rows: Callable[[slice], Tensor]  # a range of them, (n, D)
+    scales: Tensor  # (len,)
+    constant: float
+
+
+@dataclass(frozen=True)
 class Factors:
     """Cov(a, b) = left right^T: a linear kernel seen from the space of its weights."""
 
-    left: Callable[[slice], Tensor]  # (rows of a, P)
+    parts: tuple[ScaledRows, ...]  # left, (len(a), P)
     right: Tensor  # (len(b), P)
+
+    def left(self, some: slice) -> Tensor:
+        """A range of its rows."""
+        return side_by_side(self.parts, some)
+
+
+def side_by_side(parts: tuple[ScaledRows, ...], some: slice) -> Tensor:
+    """A range of rows of all parts, (n, P), in the coarsest precision among them."""
+    rows = [part.rows(some) for part in parts]
+    kind = min((values.dtype for values in rows), key=lambda kind: kind.itemsize)
+    widths = [
+        values.shape[1] + (part.constant > 0) for part, values in zip(parts, rows, strict=True)
+    ]
+    made = torch.empty(len(rows[0]), sum(widths), dtype=kind)
+    for part, values, own in zip(parts, rows, made.split(widths, 1), strict=True):
+        n_columns = values.shape[1]
+        torch.mul(values.to(kind), part.scales[some, None].to(kind), out=own[:, :n_columns])
+        own[:, n_columns:] = part.constant
+    return made
 
 
 @dataclass(frozen=True)

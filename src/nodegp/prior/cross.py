@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nodegp.kernels import Kernel, LinearForm, Tile
 from nodegp.linalg import sparse_matmul
-from nodegp.prior.base import Cross, Factors
+from nodegp.prior.base import Cross, Factors, ScaledRows, side_by_side
 from nodegp.prior.inputs import WeightedRows
 from nodegp.prior.lengths import norm_ratios
 from nodegp.prior.tiles import covariance, variance
@@ -54,14 +54,10 @@ class KernelCross:
         return self._factors
 
     def _product_of(self, form: LinearForm, narrow: Callable[[slice], Tensor]) -> Factors:
-        def scaled(rows: Tensor, squared_lengths: Tensor) -> Tensor:
-            parts = [rows * _scales(form, squared_lengths).to(rows.dtype)[:, None]]
-            if form.constant > 0:
-                parts.append(torch.full_like(rows[:, :1], form.constant**0.5))
-            return torch.cat(parts, 1)
-
-        right = scaled(torch.from_numpy(self._others.dense()), self._right)
-        return Factors(lambda some: scaled(narrow(some), self._left[some]), right)
+        others, constant = torch.from_numpy(self._others.dense()), form.constant**0.5
+        left = ScaledRows(narrow, _scales(form, self._left), constant)
+        right = ScaledRows(lambda some: others[some], _scales(form, self._right), constant)
+        return Factors((left,), side_by_side((right,), slice(None)))
 
     def variances(self) -> Tensor:
         sketches = self._rows.sketches()
@@ -124,7 +120,7 @@ class SumCross:
         self._factors: Factors | None = None
         if len(known) == len(parts):
             right = torch.cat([part.right for part in known], 1)
-            self._factors = Factors(lambda some: _joined([p.left(some) for p in known]), right)
+            self._factors = Factors(sum((part.parts for part in known), ()), right)
 
     def __len__(self) -> int:
         return len(self._parts[0])
@@ -142,8 +138,3 @@ class SumCross:
 
     def variances(self) -> Tensor:
         return torch.stack([part.variances() for part in self._parts]).sum(0)
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
-    coarsest = min((part.dtype for part in parts), key=lambda kind: kind.itemsize)
-    return torch.cat([part.to(coarsest) for part in parts], 1)

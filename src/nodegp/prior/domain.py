@@ -35,7 +35,7 @@ from nodegp.propagation import (
     propagate,
     propagate_blocks,
 )
-from nodegp.rows import Rows
+from nodegp.rows import Rows, squared_lengths
 
 BUDGET = 1 << 30  # bytes that are kept for each graph: 1 GiB
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
@@ -251,7 +251,7 @@ class Domain:
             return found
         whole = self.kept.get(("whole", self._mark, polynomial))
         if isinstance(whole, np.ndarray):
-            lengths = np.einsum("nd,nd->n", whole, whole, dtype=np.float64)
+            lengths = squared_lengths(whole).numpy()
         else:
             operator, columns = self.operator(polynomial.self_loops), FeatureColumns(self.rows)
             lengths = np.zeros(self.n_nodes)
