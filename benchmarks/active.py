@@ -17,7 +17,7 @@ import numpy as np
 from nodegp import GraphGPClassifier, metrics
 from nodegp.active import STRATEGIES, Acquisition, ActiveLearner
 from nodegp.datasets import Dataset
-from nodegp.experiments.models import component_of
+from nodegp_paper.experiments.models import component_of
 
 N_LABELS = 50
 TABLE = 10  # starts of the paper's table

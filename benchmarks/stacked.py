@@ -19,9 +19,9 @@ import torch
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.experimental import StackedGraphGPClassifier
 from nodegp.filters import PageRank
 from nodegp.kernels import Linear
+from nodegp_paper.stacked import StackedGraphGPClassifier
 
 FIXED = PageRank(fixed=("strength",))
 REFERENCE = "one GP, pagerank fixed"

@@ -21,8 +21,8 @@ import torch
 
 import nodegp
 from nodegp.datasets import Dataset
-from nodegp.experiments.models import ggp
 from nodegp.inference import dual, sites
+from nodegp_paper.experiments.models import ggp
 
 FACTORS = (0.25, 0.5, 1.0, 1.5, 2.5, 5.0)
 

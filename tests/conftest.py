@@ -73,7 +73,7 @@ def concrete(base: type[Component], method: str) -> list[type[Component]]:
         cls
         for cls in Component.registry.values()
         if issubclass(cls, base)
-        and cls.__module__.startswith("nodegp.")
+        and cls.__module__.startswith(("nodegp.", "nodegp_paper."))
         and not getattr(getattr(cls, method), "__isabstractmethod__", False)
     ]
 

@@ -25,9 +25,9 @@ from nodegp.active import (
 from nodegp.active import latent as latent_module
 from nodegp.active.gpeer import expected_gains
 from nodegp.active.latent import DenseCovariance, LowRankCovariance, latent_covariance
-from nodegp.baselines import REGISTRY
 from nodegp.filters import Hops, Identity, NeighbourMean, PageRank
 from nodegp.kernels import RBF, Linear
+from nodegp_paper.baselines import REGISTRY
 
 FIXED = Linear(1.0, fixed=("variance",))
 FAR = PageRank(0.2, fixed=("strength",))

@@ -21,8 +21,8 @@ from nodegp.active import (
     Situation,
     suggest,
 )
-from nodegp.baselines import REGISTRY
 from nodegp.kernels import Linear
+from nodegp_paper.baselines import REGISTRY
 
 
 def path(n: int) -> Graph:

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 import nodegp
 from helpers import hide, random_graph, smooth_classes
 from nodegp import Graph
-from nodegp.baselines import APPNP, appnp
-from nodegp.baselines.base import Labels
-from nodegp.baselines.network import dropped, glorot
-from nodegp.baselines.sparse import SparseMatrix, normalised_adjacency, row_normalised
+from nodegp_paper.baselines import APPNP, appnp
+from nodegp_paper.baselines.base import Labels
+from nodegp_paper.baselines.network import dropped, glorot
+from nodegp_paper.baselines.sparse import SparseMatrix, normalised_adjacency, row_normalised
 
 GRAPH = random_graph(24, 5)  # some of its nodes are isolated
 TRUTH = smooth_classes(GRAPH)

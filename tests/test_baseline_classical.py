@@ -22,7 +22,7 @@ from helpers import (
     weighted_graph,
 )
 from nodegp import Graph
-from nodegp.baselines import (
+from nodegp_paper.baselines import (
     ICA,
     REGISTRY,
     ManifoldRegularisation,
@@ -31,8 +31,8 @@ from nodegp.baselines import (
     manireg,
     semiemb,
 )
-from nodegp.baselines.base import Labels
-from nodegp.baselines.sparse import row_normalised
+from nodegp_paper.baselines.base import Labels
+from nodegp_paper.baselines.sparse import row_normalised
 
 PATH = sp.diags_array([np.ones(4), np.ones(4)], offsets=[1, -1])  # 0 - 1 - 2 - 3 - 4
 

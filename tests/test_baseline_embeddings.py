@@ -15,14 +15,14 @@ from sklearn.linear_model import LogisticRegression
 import nodegp
 from helpers import hide, random_graph
 from nodegp import Graph
-from nodegp.baselines import deepwalk, planetoid, walks
-from nodegp.baselines.base import Labels
-from nodegp.baselines.deepwalk import DeepWalk
-from nodegp.baselines.logistic import Classifier, FeatureLogistic
-from nodegp.baselines.node2vec import Node2Vec
-from nodegp.baselines.planetoid import PlanetoidI, PlanetoidT
-from nodegp.baselines.skipgram import skip_gram
-from nodegp.baselines.walks import Steps, walk, walks_from_all
+from nodegp_paper.baselines import deepwalk, planetoid, walks
+from nodegp_paper.baselines.base import Labels
+from nodegp_paper.baselines.deepwalk import DeepWalk
+from nodegp_paper.baselines.logistic import Classifier, FeatureLogistic
+from nodegp_paper.baselines.node2vec import Node2Vec
+from nodegp_paper.baselines.planetoid import PlanetoidI, PlanetoidT
+from nodegp_paper.baselines.skipgram import skip_gram
+from nodegp_paper.baselines.walks import Steps, walk, walks_from_all
 
 # 0-1-2 is a triangle, 3 hangs on 2, 4 on 3; 5 is alone.
 EDGES = {(0, 1): 1.0, (0, 2): 4.0, (1, 2): 0.5, (2, 3): 2.0, (3, 4): 3.0}

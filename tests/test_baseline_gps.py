@@ -22,7 +22,12 @@ from helpers import (
     weighted_graph,
 )
 from nodegp import Graph
-from nodegp.baselines import (
+from nodegp.filters import Identity
+from nodegp.inducing import LabelledProjector
+from nodegp.kernels import RBF, Linear, Polynomial
+from nodegp.likelihoods import Gaussian, RobustMax
+from nodegp.prior import Domain, FilteredFunction
+from nodegp_paper.baselines import (
     LabelPropagation,
     MixedGraphGP,
     RelationalGP,
@@ -30,12 +35,7 @@ from nodegp.baselines import (
     rgp,
     xgp,
 )
-from nodegp.baselines.latent import Nodes
-from nodegp.filters import Identity
-from nodegp.inducing import LabelledProjector
-from nodegp.kernels import RBF, Linear, Polynomial
-from nodegp.likelihoods import Gaussian, RobustMax
-from nodegp.prior import Domain, FilteredFunction
+from nodegp_paper.baselines.latent import Nodes
 
 PATH = sp.diags_array([np.ones(4), np.ones(4)], offsets=[1, -1])  # 0 - 1 - 2 - 3 - 4
 GRAPH = weighted_graph()

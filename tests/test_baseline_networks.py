@@ -11,9 +11,9 @@ import torch.nn.functional as F
 import nodegp
 from helpers import hide, random_graph, smooth_classes
 from nodegp import Graph
-from nodegp.baselines import DCNN, REGISTRY, ChebNet, MoNet, chebnet, dcnn, monet
-from nodegp.baselines.network import dropped, glorot, train
-from nodegp.baselines.sparse import Field, SparseMatrix, row_normalised
+from nodegp_paper.baselines import DCNN, REGISTRY, ChebNet, MoNet, chebnet, dcnn, monet
+from nodegp_paper.baselines.network import dropped, glorot, train
+from nodegp_paper.baselines.sparse import Field, SparseMatrix, row_normalised
 
 NETWORKS = ("chebnet", "dcnn", "monet")
 GRAPH = random_graph(24, 5)  # some of its nodes are isolated

@@ -15,12 +15,19 @@ from helpers import random_graph, smooth_classes
 from nodegp import metrics
 from nodegp.active import STRATEGIES
 from nodegp.datasets import Dataset
-from nodegp.experiments.beyond import learning, public, splits, timing
-from nodegp.experiments.beyond.figures import all_figures, paired_differences
-from nodegp.experiments.beyond.models import MODELS, ROWS, assessed, fitted, fitted_temperature
-from nodegp.experiments.beyond.report import ORDER, write_report
-from nodegp.experiments.beyond.results import by_model, differences, root_mean_with_interval
-from nodegp.experiments.beyond.tables import (
+from nodegp.model.calibration import tempered
+from nodegp_paper.experiments.beyond import learning, public, splits, timing
+from nodegp_paper.experiments.beyond.figures import all_figures, paired_differences
+from nodegp_paper.experiments.beyond.models import (
+    MODELS,
+    ROWS,
+    assessed,
+    fitted,
+    fitted_temperature,
+)
+from nodegp_paper.experiments.beyond.report import ORDER, write_report
+from nodegp_paper.experiments.beyond.results import by_model, differences, root_mean_with_interval
+from nodegp_paper.experiments.beyond.tables import (
     accuracy_table,
     active_table,
     all_tables,
@@ -29,11 +36,10 @@ from nodegp.experiments.beyond.tables import (
     public_table,
     seconds_table,
 )
-from nodegp.experiments.plan import expected_seconds, plan
-from nodegp.experiments.runner import Context
-from nodegp.experiments.spec import Spec
-from nodegp.experiments.store import Record, Store
-from nodegp.model.calibration import tempered
+from nodegp_paper.experiments.plan import expected_seconds, plan
+from nodegp_paper.experiments.runner import Context
+from nodegp_paper.experiments.spec import Spec
+from nodegp_paper.experiments.store import Record, Store
 
 GRAPH = random_graph(60, 6, 1)
 NODES = {"train": np.arange(0, 18), "val": np.arange(18, 30), "test": np.arange(30, 60)}

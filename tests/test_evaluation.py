@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes
 from nodegp import GraphGPClassifier, evaluation
-from nodegp.baselines import REGISTRY
+from nodegp_paper.baselines import REGISTRY
 
 GRAPH = random_graph(40, seed=1)
 TRUTH = smooth_classes(GRAPH)

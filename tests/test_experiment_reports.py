@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from nodegp.experiments import table1, table3
-from nodegp.experiments.figures import learning_curves
-from nodegp.experiments.plan import plan
-from nodegp.experiments.report import write_report
-from nodegp.experiments.spec import Spec
-from nodegp.experiments.store import Record, Store, select
-from nodegp.experiments.tables import accuracy_table, alc_table
+from nodegp_paper.experiments import table1, table3
+from nodegp_paper.experiments.figures import learning_curves
+from nodegp_paper.experiments.plan import plan
+from nodegp_paper.experiments.report import write_report
+from nodegp_paper.experiments.spec import Spec
+from nodegp_paper.experiments.store import Record, Store, select
+from nodegp_paper.experiments.tables import accuracy_table, alc_table
 
 GCN = Spec("semi-supervised", "cora", "GCN")
 DATA = Spec("data", "cora", "data")
@@ -250,7 +250,7 @@ def test_active_learning_goes_through_on_each_data_set(dataset, tmp_path):
     """Citeseer's component has nodes without a label, which can be neither asked nor scored."""
     if dataset != "cora" and not os.environ.get("NODEGP_DATA"):
         pytest.skip("set NODEGP_DATA to a folder with the Planetoid files")
-    from nodegp.experiments.runner import Context
+    from nodegp_paper.experiments.runner import Context
 
     spec = Spec("active", dataset, "SOPT-LP", seed=3, settings={"labels": 4})
     found = table3.run(spec, Context(None, str(tmp_path / "none")))

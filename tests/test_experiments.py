@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodegp.experiments import published, table1
-from nodegp.experiments.plan import TARGETS, expected_seconds, plan
-from nodegp.experiments.runner import TASKS, plain, run_all, seconds_text
-from nodegp.experiments.spec import Spec
-from nodegp.experiments.store import Record, Store
+from nodegp_paper.experiments import published, table1
+from nodegp_paper.experiments.plan import TARGETS, expected_seconds, plan
+from nodegp_paper.experiments.runner import TASKS, plain, run_all, seconds_text
+from nodegp_paper.experiments.spec import Spec
+from nodegp_paper.experiments.store import Record, Store
 
 LP = Spec("semi-supervised", "cora", "LP")
 GCN = Spec("semi-supervised", "cora", "GCN")
@@ -277,7 +277,7 @@ def test_a_worker_that_dies_is_told_and_nothing_is_lost(tmp_path):
 def test_a_checkpoint_left_behind_is_used_and_changes_nothing(tmp_path):
     spec = plan(["table1"], ["cora"], ["GGP"], ["paper"], seeds=1, quick=True)[0]
     half = replace(spec, settings={"recipe": spec.settings["recipe"] | {"steps": 50}})
-    from nodegp.experiments.runner import Context
+    from nodegp_paper.experiments.runner import Context
 
     folder = tmp_path / "out"
     # What a run that was killed after half of its steps leaves behind.

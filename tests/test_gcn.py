@@ -10,9 +10,9 @@ import torch.nn.functional as F
 
 from helpers import hide, random_graph, smooth_classes
 from nodegp import Graph
-from nodegp.baselines import GCN, gcn
-from nodegp.baselines.network import has_risen
-from nodegp.baselines.sparse import SparseMatrix, normalised_adjacency, row_normalised
+from nodegp_paper.baselines import GCN, gcn
+from nodegp_paper.baselines.network import has_risen
+from nodegp_paper.baselines.sparse import SparseMatrix, normalised_adjacency, row_normalised
 
 GRAPH = random_graph()  # some of its nodes are isolated
 TRUTH = smooth_classes(GRAPH)

@@ -18,8 +18,8 @@ from torch_geometric.data import Data
 import nodegp
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, interchange
-from nodegp.baselines import LabelPropagation
 from nodegp.interchange import as_graph, prediction_table
+from nodegp_paper.baselines import LabelPropagation
 
 PLAIN = random_graph()
 GRAPH = Graph(PLAIN.adjacency, PLAIN.features, [f"node {n}" for n in range(24)])

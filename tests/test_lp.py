@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import nodegp
 from nodegp import Graph
-from nodegp.baselines import LabelPropagation, lp
+from nodegp_paper.baselines import LabelPropagation, lp
 
 # --- label propagation ------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import nodegp
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.active import SOPT, ActiveLearner, suggest
-from nodegp.baselines import REGISTRY
+from nodegp_paper.baselines import REGISTRY
 
 PLAIN = random_graph(24, seed=2)
 IDS = np.array([f"p{n * 7 % 24}" for n in range(24)])  # in no order

@@ -11,7 +11,7 @@ import pytest
 import nodegp
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "src" / "nodegp"
+PACKAGES = [ROOT / "src" / name for name in ("nodegp", "nodegp_paper")]
 HEAVY = ("torch", "scipy", "sklearn", "pyarrow")
 
 
@@ -111,11 +111,11 @@ def installed(wheel, tmp_path_factory):
 
 def is_expected(path):
     """Code, the typing marker, the report's template, and the data sets with their notes."""
-    if path.parts[0] != "nodegp":
+    if path.parts[0] not in {"nodegp", "nodegp_paper"}:
         return path.parts[0].endswith(".dist-info")
     if path.parts[:2] == ("nodegp", "datasets") and path.suffix in {".npz", ".json", ".md"}:
         return True
-    others = {"nodegp/py.typed", "nodegp/report.html.j2"}
+    others = {"nodegp/py.typed", "nodegp_paper/py.typed", "nodegp/report.html.j2"}
     return path.suffix == ".py" or str(path) in others
 
 
@@ -125,11 +125,16 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     assert [str(path) for path in sorted(packed) if not is_expected(path)] == []
 
     source = {
-        PurePosixPath(path.relative_to(PACKAGE.parent).as_posix())
-        for path in PACKAGE.rglob("*")
+        PurePosixPath(path.relative_to(package.parent).as_posix())
+        for package in PACKAGES
+        for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {path for path in packed if path.parts[0] == "nodegp"} == source
+    assert {
+        path
+        for path in packed
+        if path.parts[0].startswith("nodegp") and ".dist" not in path.parts[0]
+    } == source
 
 
 def test_wheel_holds_the_bundled_data_and_the_licence(wheel):
@@ -166,3 +171,4 @@ print(model.score(data.graph, data.labels("test")))
 def test_installed_wheel_has_the_command_line(installed, tmp_path):
     output = run_python("-m", "nodegp", "--help", cwd=tmp_path, PYTHONPATH=str(installed))
     assert "demo" in output
+    assert "reproduce" in output  # of the laboratory, by its entry point

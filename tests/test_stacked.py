@@ -9,14 +9,14 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 import nodegp
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes
-from nodegp.experimental import StackedGraphGPClassifier
-from nodegp.experimental.layers import Layer, draws, elbo
-from nodegp.experimental.spread import Spread
 from nodegp.filters import Diffusion, Filter, Hops, Identity, NeighbourMean, PageRank, Propagation
 from nodegp.graph import Graph
 from nodegp.inducing import Points
 from nodegp.kernels import RBF, Kernel, Linear
 from nodegp.likelihoods import Softmax
+from nodegp_paper.stacked import StackedGraphGPClassifier
+from nodegp_paper.stacked.layers import Layer, draws, elbo
+from nodegp_paper.stacked.spread import Spread
 
 FILTERS: dict[str, Filter] = {
     "identity": Identity(),

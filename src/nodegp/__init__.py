@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nodegp import (
         active,
-        baselines,
         datasets,
         evaluation,
         features,
@@ -35,7 +34,6 @@ __all__ = [
     "GraphGPRegressor",
     "__version__",
     "active",
-    "baselines",
     "datasets",
     "evaluation",
     "features",

@@ -102,15 +102,16 @@ def command(
 def _rivals(names: str | None, seed: int) -> dict[str, Any]:
     if names is None:
         return {}
-    from nodegp.baselines import REGISTRY
+    from nodegp.plugins import baselines
 
+    registry = baselines()
     chosen = options.names(names) or []
-    unknown = [name for name in chosen if name not in REGISTRY]
+    unknown = [name for name in chosen if name not in registry]
     if unknown:
         raise ValueError(
-            f"--compare: there is no {unknown[0]!r}; choose among {', '.join(REGISTRY)}"
+            f"--compare: there is no {unknown[0]!r}; choose among {', '.join(registry)}"
         )
-    return {name: REGISTRY[name](random_state=seed, unlabelled=None) for name in chosen}
+    return {name: registry[name](random_state=seed, unlabelled=None) for name in chosen}
 
 
 def _unseen(
