@@ -1,4 +1,4 @@
-"""Should `calibrate="loo"` be the default? Random splits that leave the public test nodes out.
+"""Should `calibrate=True` be the default? Random splits that leave the public test nodes out.
 
 For each data set and number of labels per class: accuracy, log loss, Brier score and calibration
 error with and without the leave-one-out temperature, means over paired splits with the standard
@@ -26,10 +26,10 @@ def compare(data: Dataset, per_class: int, n_splits: int, likelihood: str) -> li
         y = np.full(data.graph.n_nodes, -1)
         y[split["train"]] = data.y[split["train"]]
         model = nodegp.GraphGPClassifier(
-            preset="paper",
+            recipe="paper",
             likelihood=likelihood,
             features=features,
-            calibrate=None,
+            calibrate=False,
             random_state=seed,
         ).fit(data.graph, y)
         plain = model.predict_proba(data.graph, split["test"])

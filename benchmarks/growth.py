@@ -47,7 +47,7 @@ def nodes(size: int) -> Callable[[], object]:
     for c in range(data.n_classes):
         chosen = typical[data.y[typical] == c][:40]
         y[chosen] = c
-    model = nodegp.GraphGPClassifier(kernel=KERNEL, preset="paper", inducing="labelled").fit(
+    model = nodegp.GraphGPClassifier(kernel=KERNEL, recipe="paper", inducing="labelled").fit(
         data.graph, y
     )
     return lambda: model.predict_proba(data.graph)
@@ -64,7 +64,7 @@ CASES = {"labelled": labelled, "points": points, "nodes": nodes, "hub": hub}
 
 
 def _fit(data: nodegp.datasets.Dataset, **settings: object) -> nodegp.GraphGPClassifier:
-    model = nodegp.GraphGPClassifier(kernel=KERNEL, preset="paper", random_state=0, **settings)
+    model = nodegp.GraphGPClassifier(kernel=KERNEL, recipe="paper", random_state=0, **settings)
     return model.fit(data.graph, data.labels("train"))
 
 

@@ -38,7 +38,7 @@ def main() -> None:
         y[train] = data.y[train]
         for name, inducing in choices.items():
             model = nodegp.GraphGPClassifier(
-                preset="paper", features="raw", inducing=inducing, random_state=0
+                recipe="paper", preprocessing="raw", inducing=inducing, random_state=0
             )
             started = time.perf_counter()
             model.fit(data.graph, y)

@@ -11,28 +11,21 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.features import Preprocessor
 from nodegp.labels import Observations
-from nodegp.likelihoods import Softmax
 from nodegp.model import Settings, fit_classifier
-from nodegp.model.recipes import recipes
+from nodegp.model.candidates import candidates
+from nodegp.model.recipe import DEFAULT
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, FilteredFeatures, Prior, SumPrior
 
-SETTINGS = Settings(Softmax(), calibrate=True, random_state=0)
-
-
-def with_width(prior: Prior, width: int) -> Prior:
-    """The prior with lengths estimated by so many columns; 0 for exact ones."""
-    if isinstance(prior, SumPrior):
-        return SumPrior(tuple(with_width(part, width) for part in prior.parts))
-    return replace(prior, sketch=width) if isinstance(prior, FilteredFeatures) else prior
+SETTINGS = Settings(random_state=0)
 
 
 def errors(domain: Domain, prior: Prior, width: int) -> np.ndarray:
@@ -48,7 +41,7 @@ def errors(domain: Domain, prior: Prior, width: int) -> np.ndarray:
 def measure(data: Dataset, widths: list[int], n_splits: int) -> None:
     kind = "root" if data.name == "pubmed" else "damped"
     domain = Domain(data.graph, Preprocessor.fit(data.graph.features, kind, center=True))
-    first = recipes(domain, 20, None)[0]
+    first = candidates(domain, 20, DEFAULT)[0]
     everyone = np.arange(domain.n_nodes)
     scores: dict[int, list[tuple[float, float]]] = {width: [] for width in widths}
     for seed in range(n_splits):
@@ -56,8 +49,8 @@ def measure(data: Dataset, widths: list[int], n_splits: int) -> None:
         train, test = np.sort(split["train"]), split["test"]
         labels = Observations(train, data.y[train], np.ones(len(train)))
         for width in widths:
-            prior = with_width(first.prior(domain), width)
-            model = fit_classifier(domain, labels, first.filter, prior, SETTINGS)
+            with patch("nodegp.prior.build.sketch_width", return_value=width):
+                model = fit_classifier(domain, labels, first, SETTINGS)
             proba = model.predict_proba(domain, everyone)[test]
             truth = data.y[test]
             found = 100 * metrics.accuracy(truth, proba), metrics.log_loss(truth, proba)

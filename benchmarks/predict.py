@@ -29,7 +29,7 @@ from nodegp.datasets import Dataset
 from nodegp.datasets.synthetic import synthetic
 from nodegp.filters import Hops, Identity
 from nodegp.graph import Graph
-from nodegp.model.recipes import bias_variance, default_kernel, far_neighbours, prior_variance
+from nodegp.model.recipe import bias_variance, default_kernel, far_neighbours, prior_variance
 from nodegp_paper.baselines.gcn import GCN
 
 OUT = Path(__file__).resolve().parent.parent / "build" / "bench" / "predict.json"
@@ -107,7 +107,9 @@ def products(n_nodes: int, repeats: int) -> dict:
     far = far_neighbours(40)
     filter = Hops((Identity(), far))
     kernel = default_kernel(filter, data.graph, False, prior_variance(40), bias_variance(40))
-    model = nodegp.GraphGPClassifier(kernel, filter, random_state=0).fit(data.graph, y)
+    model = nodegp.GraphGPClassifier(kernel=kernel, filter=filter, random_state=0).fit(
+        data.graph, y
+    )
     order, n_columns = far.order, min(int((y >= 0).sum()), data.graph.n_features)
     matrix = data.graph.adjacency.astype(np.float32)
     columns = np.random.default_rng(0).random((n_nodes, n_columns), dtype=np.float32)

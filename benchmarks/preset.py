@@ -29,7 +29,7 @@ from nodegp.filters import (
     RegularisedLaplacian,
 )
 from nodegp.kernels import Constant, Cosine, Kernel, Linear
-from nodegp.model.recipes import (
+from nodegp.model.recipe import (
     bias_variance,
     default_kernel,
     far_neighbours,
@@ -79,16 +79,16 @@ VARIANTS: dict[str, Callable[[Dataset, int], Model]] = {
     "bias always 0.6": lambda data, n: usual(data, n, kernel=variances(1.75, 0.6)),
     "bias always 0.01": lambda data, n: usual(data, n, kernel=variances(1.75, 0.01)),
     "features without roots": lambda data, n: usual(
-        data, n, features="l2" if data.name == "pubmed" else "tfidf"
+        data, n, preprocessing="l2" if data.name == "pubmed" else "tfidf"
     ),
-    "not centred": lambda data, n: usual(data, n, center=False),
+    "not centred": lambda data, n: usual(data, n, preprocessing=nodegp.Preprocessing(center=False)),
     "rows as long as they are": lambda data, n: recipe(
         far(teleport(n)), data, n, kernel=Linear(50.0) + Constant(1.0)
     ),
     "robust-max": lambda data, n: usual(data, n, likelihood="robustmax"),
-    "no temperature": lambda data, n: usual(data, n, calibrate=None),
+    "no temperature": lambda data, n: usual(data, n, calibrate=False),
     "paper": lambda data, n: Model(
-        preset="paper", features="raw" if data.name == "pubmed" else "auto", random_state=0
+        recipe="paper", preprocessing="raw" if data.name == "pubmed" else "auto", random_state=0
     ),
 }
 

@@ -76,8 +76,8 @@ def paper_model(name: str, offset_fixed: bool = False) -> nodegp.GraphGPClassifi
     fixed = ("variance", "offset") if offset_fixed else ("variance",)
     return nodegp.GraphGPClassifier(
         kernel=Polynomial(3, 1.0, 5.0, fixed=fixed),
-        features="raw" if name == "pubmed" else "tfidf",
-        preset="paper",
+        preprocessing="raw" if name == "pubmed" else "tfidf",
+        recipe="paper",
     )
 
 
@@ -194,7 +194,7 @@ def update(results: Results, repeats: int) -> None:
     before, after = (np.full(data.graph.n_nodes, -1) for _ in range(2))
     before[chosen[:500]], after[chosen] = data.y[chosen[:500]], data.y[chosen]
     for likelihood in ("robustmax", "softmax"):
-        model = nodegp.GraphGPClassifier(preset="paper", likelihood=likelihood)
+        model = nodegp.GraphGPClassifier(recipe="paper", likelihood=likelihood)
         fitted = [copy.deepcopy(model.fit(data.graph, before)) for _ in range(repeats + 1)]
 
         def more(fitted: list = fitted) -> None:

@@ -32,6 +32,6 @@ def show(model: nodegp.GraphGPClassifier) -> None:
 
 
 print("As the likelihood gives them:")
-show(nodegp.GraphGPClassifier(calibrate=None).fit(data.graph, data.labels("train")))
+show(nodegp.GraphGPClassifier(calibrate=False).fit(data.graph, data.labels("train")))
 print("\nCalibrated, the default:")
 show(nodegp.GraphGPClassifier().fit(data.graph, data.labels("train")))

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 
 from nodegp import GraphGPClassifier
-from nodegp.features import Preprocessor
 from nodegp.filters import NeighbourMean
 from nodegp.graph import Graph
 from nodegp.inducing import Labelled
 from nodegp.inference import Problem
 from nodegp.kernels import RBF, Kernel, Polynomial
 from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
+from nodegp.preprocessing import Preprocessing, Preprocessor
 from nodegp.prior import Domain, FilteredFunction
 
 FIXED_RBF = RBF(1.5, 1.2).learn()
@@ -30,7 +30,8 @@ FIXED_LIKELIHOODS: dict[str, Likelihood] = {
 
 def one_hop(**settings: Any) -> GraphGPClassifier:
     """A classifier of the paper's parts, calibrated, with what a test wants different."""
-    usual = {"filter": "mean", "likelihood": "robustmax", "center": False}
+    usual = {"filter": "mean", "likelihood": "robustmax"}
+    usual["preprocessing"] = Preprocessing(center=False)
     if "kernel" not in settings:
         fixed = () if settings.get("likelihood") == "softmax" else ("variance",)
         usual["kernel"] = Polynomial(3, 1.0, 5.0, fixed=fixed)

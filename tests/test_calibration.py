@@ -138,7 +138,7 @@ def test_sets_cover_what_they_promise():
         shown = np.random.default_rng(seed).choice(600, 80, replace=False)
         y = np.full(600, -1)
         y[shown] = data.y[shown]
-        model = GraphGPClassifier(Linear(), likelihood="softmax").fit(data.graph, y)
+        model = GraphGPClassifier(kernel=Linear(), likelihood="softmax").fit(data.graph, y)
         rest = np.setdiff1d(np.arange(600), shown)
         found = model.predict_set(data.graph, rest, coverage=0.8)
         covered += found[np.arange(len(rest)), data.y[rest]].sum()

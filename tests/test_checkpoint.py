@@ -21,8 +21,8 @@ class Killed(BaseException):
 
 
 def fit(engine: Adam, random_state: int = 3, y: np.ndarray = Y, **settings) -> GraphGPClassifier:
-    settings = {"inducing": "points", "dtype": "float32"} | settings
-    model = one_hop(engine=engine, random_state=random_state, **settings)
+    settings = {"inducing": "points"} | settings
+    model = one_hop(engine=replace(engine, dtype="float32"), random_state=random_state, **settings)
     return model.fit(DATA.graph, y)
 
 
@@ -74,7 +74,7 @@ def test_a_shorter_fit_does_not_use_a_longer_ones_checkpoint(tmp_path):
     [
         {"random_state": 4},
         {"y": np.where(Y == 0, 1, Y)},
-        {"features": "l2"},
+        {"preprocessing": "l2"},
         {"filter": "identity"},
         {"likelihood": "softmax"},
     ],

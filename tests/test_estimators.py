@@ -221,12 +221,12 @@ def test_calibration_sets_a_temperature_that_the_loo_likes_better():
 
 
 def test_paper_preset_is_the_papers_model():
-    model = GraphGPClassifier(preset="paper").fit(GRAPH, Y)
+    model = GraphGPClassifier(recipe="paper").fit(GRAPH, Y)
     assert isinstance(model.kernel_, Polynomial)
     assert (model.kernel_.degree, model.kernel_.variance) == (3, 1.0)
     assert isinstance(model.likelihood_, RobustMax)
     assert model.likelihood_.epsilon == 1e-3
-    own = GraphGPClassifier(preset="paper", likelihood="softmax", kernel=RBF()).fit(GRAPH, Y)
+    own = GraphGPClassifier(recipe="paper", likelihood="softmax", kernel=RBF()).fit(GRAPH, Y)
     assert isinstance(own.likelihood_, Softmax)
     assert isinstance(own.kernel_, RBF)
 
@@ -288,10 +288,7 @@ def test_a_new_isolated_node_is_judged_by_its_features(fitted):
 
 
 def test_same_seed_same_answers():
-    runs = [
-        GraphGPClassifier(inducing="points", n_inducing=5, random_state=3).fit(GRAPH, Y)
-        for _ in range(2)
-    ]
+    runs = [GraphGPClassifier(inducing=Points(5), random_state=3).fit(GRAPH, Y) for _ in range(2)]
     np.testing.assert_array_equal(runs[0].predict_proba(), runs[1].predict_proba())
     assert runs[0].elbo_ == runs[1].elbo_
     batches = [
@@ -316,7 +313,7 @@ def test_a_graph_without_features():
     y = np.full(12, -1)
     y[[0, 11]] = 0, 1
     model = GraphGPClassifier().fit(Graph(halves), y)
-    assert model.features_ == "one-hot"
+    assert model.preprocessing_ == "one-hot"
     assert model.predict().tolist() == [0] * 6 + [1] * 6
     wider = Graph(sp.block_diag([halves, sp.csr_array((1, 1))]))
     np.testing.assert_allclose(model.predict_proba(wider)[:12], model.predict_proba(), atol=1e-12)
@@ -337,7 +334,7 @@ def test_empty_rows_and_isolated_nodes(features, kernel):
     counts[[0, 1, 2]] = 0
     A = GRAPH.adjacency.toarray()
     A[[0, 1]] = A[:, [0, 1]] = 0  # 0 and 1 have neither features nor neighbours
-    model = GraphGPClassifier(kernel, features=features, likelihood="softmax")
+    model = GraphGPClassifier(kernel=kernel, features=features, likelihood="softmax")
     proba = model.fit(Graph(A, sp.csr_array(counts)), Y).predict_proba()
     assert np.isfinite(proba).all()
     assert np.isfinite(model.loo_proba_).all()
@@ -345,7 +342,7 @@ def test_empty_rows_and_isolated_nodes(features, kernel):
 
 
 def test_a_table_and_new_rows_of_it():
-    model = classifier(n_neighbors=4).fit(GRAPH.features, Y)
+    model = classifier().fit(nodegp.Table(GRAPH.features, n_neighbors=4), Y)
     alone = model.predict_proba(GRAPH.features[[7]] + 0.1)
     together = model.predict_proba(np.vstack([GRAPH.features + 0.1, GRAPH.features[:3]]))
     np.testing.assert_allclose(alone[0], together[7], atol=1e-10)
@@ -356,7 +353,7 @@ def test_a_table_and_new_rows_of_it():
 
 def test_the_bundled_citation_graph():
     data = nodegp.load_dataset("cora")
-    model = GraphGPClassifier(features="tfidf").fit(data.graph, data.labels("train"))
+    model = GraphGPClassifier(preprocessing="tfidf").fit(data.graph, data.labels("train"))
     assert model.score(data.graph, data.labels("test")) > 0.80
     assert model.predict_proba(data.graph).shape == (2708, 7)
 
@@ -410,7 +407,7 @@ def test_regression_in_the_targets_own_units():
 
 
 def test_regression_score_skips_unlabelled_nodes():
-    model = GraphGPRegressor(FIXED_RBF).fit(GRAPH, TARGETS)
+    model = GraphGPRegressor(kernel=FIXED_RBF).fit(GRAPH, TARGETS)
     from sklearn.metrics import r2_score
 
     expected = r2_score(TARGETS[SHOWN], model.predict(GRAPH)[SHOWN])
@@ -419,14 +416,14 @@ def test_regression_score_skips_unlabelled_nodes():
 
 def test_regression_with_another_mark_for_unlabelled():
     marked = np.where(np.isnan(TARGETS), -999.0, TARGETS)
-    model = GraphGPRegressor(FIXED_RBF, unlabelled=-999.0).fit(GRAPH, marked)
-    same = GraphGPRegressor(FIXED_RBF).fit(GRAPH, TARGETS)
+    model = GraphGPRegressor(kernel=FIXED_RBF, unlabelled=-999.0).fit(GRAPH, marked)
+    same = GraphGPRegressor(kernel=FIXED_RBF).fit(GRAPH, TARGETS)
     np.testing.assert_array_equal(model.predict(), same.predict())
 
 
 @pytest.mark.parametrize("y", [np.full(24, 3.0), hide(np.full(24, 3.0), np.array([2]), np.nan)])
 def test_constant_targets(y):
-    mean, std = GraphGPRegressor(FIXED_RBF).fit(GRAPH, y).predict(return_std=True)
+    mean, std = GraphGPRegressor(kernel=FIXED_RBF).fit(GRAPH, y).predict(return_std=True)
     np.testing.assert_allclose(mean, 3.0, atol=1e-6)
     assert np.isfinite(std).all()
 
@@ -435,7 +432,9 @@ def test_constant_targets(y):
 
 
 def test_parameters_can_be_read_set_and_cloned():
-    model = GraphGPClassifier(RBF(2.0) + Linear(), likelihood=Softmax(32), engine=Dual(tol=1e-3))
+    model = GraphGPClassifier(
+        kernel=RBF(2.0) + Linear(), likelihood=Softmax(32), engine=Dual(tol=1e-3)
+    )
     assert model.get_params()["kernel"] == RBF(2.0) + Linear()
     copied = clone(model)
     assert copied.get_params() == model.get_params()
@@ -450,7 +449,7 @@ def test_parameters_can_be_read_set_and_cloned():
 def test_fit_changes_no_parameter_and_no_input():
     X, y = GRAPH.features.copy(), Y.copy()
     A = GRAPH.adjacency.copy()
-    model = GraphGPClassifier(RBF(), engine=Dual(), likelihood=Softmax())
+    model = GraphGPClassifier(kernel=RBF(), engine=Dual(), likelihood=Softmax())
     before = copy.deepcopy(model.get_params())
     model.fit(GRAPH, Y).predict_proba(GRAPH)
     assert model.get_params() == before
@@ -460,7 +459,7 @@ def test_fit_changes_no_parameter_and_no_input():
 
 
 def test_progress_goes_to_standard_error(capsys):
-    GraphGPClassifier(RBF(), verbose=1).fit(GRAPH, Y)
+    GraphGPClassifier(kernel=RBF(), verbose=1).fit(GRAPH, Y)
     said = capsys.readouterr()
     assert said.out == ""
     assert "elbo" in said.err

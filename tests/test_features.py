@@ -10,9 +10,9 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 import reference
 from conftest import dense
-from nodegp import features
-from nodegp import rows as rows_module
-from nodegp.features import LazyRows, Preprocessor
+from nodegp.budget import budget
+from nodegp.features import FeatureRows
+from nodegp.preprocessing import Preprocessor
 from nodegp.rows import inner_products, inner_products_ragged
 
 KINDS = ["raw", "l2", "root", "damped", "tfidf", "standardise"]
@@ -44,7 +44,7 @@ def never_dense(monkeypatch):
     """Call with a width: from then on no sparse matrix so wide can be made dense."""
 
     def forbid(width):
-        monkeypatch.setattr(rows_module, "_DENSE", 0)  # not even a small one in passing
+        monkeypatch.setattr(budget, "passing", 0)  # not even a small one in passing
         for kind in (sp.csr_array, sp.csc_array, sp.coo_array):
             for name in ("toarray", "todense"):
                 original = getattr(kind, name)
@@ -159,7 +159,7 @@ def test_sparse_is_never_made_dense(kind, center, never_dense):
     X = sp.random_array((300, width), density=1e-3, rng=generator, format="csr")
     never_dense(width)
     fitted = Preprocessor.fit(X, kind, center)
-    rows = fitted.rows_of(X, 300).take(np.arange(0, 300, 3))
+    rows = FeatureRows.of(fitted, X, 300).take(np.arange(0, 300, 3))
     assert isinstance(rows.values, sp.csr_array)
     assert rows.values.nnz <= X.nnz
     averaged = rows.combined(sp.csr_array(np.full((5, 100), 0.01)))
@@ -187,7 +187,7 @@ def test_raw_features_are_not_changed(kind, make):
 def test_blocks_of_rows_give_the_same_fit(kind, make, monkeypatch):
     X = make(counts(20))
     whole = Preprocessor.fit(X, kind, center=True)
-    monkeypatch.setattr(features, "_BLOCK", 3)
+    monkeypatch.setattr(budget, "block", 3)
     blocks = Preprocessor.fit(X, kind, center=True)
     np.testing.assert_allclose(blocks.centre, whole.centre, atol=1e-14)
     if whole.scale is not None:
@@ -249,11 +249,11 @@ def test_no_roots_of_negative_values(make, kind):
     X = counts()
     fitted = Preprocessor.fit(make(X), kind)
     X[0, 0] = -1
-    with pytest.raises(ValueError, match=f"features='{kind}' takes square roots"):
+    with pytest.raises(ValueError, match=f"preprocessing='{kind}' takes square roots"):
         Preprocessor.fit(make(X), kind, center=True)
     with pytest.raises(ValueError, match="negative values; use 'l2'"):
         transformed(fitted, make(X))
-    rows = fitted.rows_of(make(X), len(X))
+    rows = FeatureRows.of(fitted, make(X), len(X))
     for product, size in ((rows.transposed_times, len(X)), (rows.times, X.shape[1])):
         with pytest.raises(ValueError, match="negative values"):
             product(np.ones((size, 1)))
@@ -271,7 +271,7 @@ class TestProductsWithAllRows:
 
     @pytest.fixture(autouse=True, params=[1 << 22, 7], ids=["whole", "blocks"])
     def blocks(self, request, monkeypatch):
-        monkeypatch.setattr(features, "_BLOCK", request.param)
+        monkeypatch.setattr(budget, "block", request.param)
 
     def check(self, found, expected, dtype):
         assert found.dtype == dtype
@@ -280,7 +280,7 @@ class TestProductsWithAllRows:
 
     def test_from_the_left(self, make, center, kind, dtype):
         X = make(counts())
-        rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+        rows = FeatureRows.of(Preprocessor.fit(X, kind, center), X, X.shape[0])
         shown = transformed(rows.preprocessor, X)
         weights = np.random.default_rng(0).normal(size=(X.shape[0], 3)).astype(dtype)
         before = weights.copy()
@@ -292,7 +292,7 @@ class TestProductsWithAllRows:
 
     def test_from_the_right(self, make, center, kind, dtype):
         X = make(counts())
-        rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+        rows = FeatureRows.of(Preprocessor.fit(X, kind, center), X, X.shape[0])
         shown = transformed(rows.preprocessor, X)
         columns = np.random.default_rng(0).normal(size=(X.shape[1], 3)).astype(dtype)
         before, expected = columns.copy(), shown @ columns.astype(float)
@@ -308,7 +308,7 @@ class TestProductsWithAllRows:
 
     def test_with_other_rows_and_themselves(self, make, center, kind, dtype):
         X = make(counts().astype(dtype))
-        rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+        rows = FeatureRows.of(Preprocessor.fit(X, kind, center), X, X.shape[0])
         shown = transformed(rows.preprocessor, X)
         others = rows.take(np.array([3, 2, 8]))
         inner = rows.inner_with(others)
@@ -322,7 +322,7 @@ class TestProductsWithAllRows:
         if make is sp.csr_array:
             return  # those are never asked for a column
         for X in (counts().astype(dtype), np.asfortranarray(counts().astype(dtype))):
-            rows = Preprocessor.fit(X, kind, center).rows_of(X, X.shape[0])
+            rows = FeatureRows.of(Preprocessor.fit(X, kind, center), X, X.shape[0])
             shown, before = transformed(rows.preprocessor, X), X.copy()
             np.testing.assert_allclose(rows.columns(slice(1, 4)), shown[:, 1:4], atol=1e-12)
             some = rows.select(np.array([4, 0, 4]))
@@ -339,7 +339,7 @@ class TestProductsWithAllRows:
 def test_no_warning_of_columns_that_must_not_be_written_to(make, kind, recwarn):
     """As those of a sketch: users of large graphs saw one of torch's."""
     X = make(counts())
-    rows = Preprocessor.fit(X, kind).rows_of(X, X.shape[0])
+    rows = FeatureRows.of(Preprocessor.fit(X, kind), X, X.shape[0])
     columns = np.ones((X.shape[1], 2))
     columns.flags.writeable = False
     torch.set_warn_always(True)
@@ -367,10 +367,10 @@ def test_new_rows_get_the_fitted_state(kind, center, make):
     old, new = counts(seed=0), counts(5, seed=1)
     fitted = Preprocessor.fit(make(old), kind, center)
     both = np.vstack([old, new])
-    together = dense(fitted.rows_of(make(both), len(both)).take(np.arange(len(both))))
+    together = dense(FeatureRows.of(fitted, make(both), len(both)).take(np.arange(len(both))))
     np.testing.assert_allclose(together[: len(old)], transformed(fitted, make(old)))
     for n in range(len(new)):
-        alone = dense(fitted.rows_of(make(new), len(new)).take(np.array([n])))
+        alone = dense(FeatureRows.of(fitted, make(new), len(new)).take(np.array([n])))
         np.testing.assert_allclose(together[len(old) + n], alone[0], atol=1e-15)
     if kind in ("tfidf", "standardise"):
         refitted = transformed(Preprocessor.fit(make(new), kind, center), make(new))
@@ -381,20 +381,20 @@ def test_new_rows_get_the_fitted_state(kind, center, make):
 def test_wrong_width(raw):
     fitted = Preprocessor.fit(counts(d=6), "l2")
     with pytest.raises(ValueError, match="this graph has 7 features; the model was fitted with 6"):
-        fitted.rows_of(raw, 9)
+        FeatureRows.of(fitted, raw, 9)
 
 
 def test_features_where_there_were_none_and_none_where_there_were():
     with pytest.raises(ValueError, match="fitted with 6 features; this graph has none"):
-        Preprocessor.fit(counts()).rows_of(None, 9)
+        FeatureRows.of(Preprocessor.fit(counts()), None, 9)
     with pytest.raises(ValueError, match="without features; this one has 6"):
-        Preprocessor.fit(None).rows_of(counts(), 9)
+        FeatureRows.of(Preprocessor.fit(None), counts(), 9)
 
 
 def test_no_features_are_one_hot():
     fitted = Preprocessor.fit(None)
     assert fitted.kind == "one-hot"
-    rows = fitted.rows_of(None, 4).take(np.array([2, 0]))
+    rows = FeatureRows.of(fitted, None, 4).take(np.array([2, 0]))
     assert rows.is_sparse
     np.testing.assert_array_equal(dense(rows), np.eye(4)[[2, 0]])
 
@@ -402,19 +402,19 @@ def test_no_features_are_one_hot():
 def test_one_hot_rows_of_a_grown_graph():
     """Five nodes then, seven now: old nodes keep their place."""
     fitted = Preprocessor.fit(None)
-    old = fitted.rows_of(None, 5).take(np.arange(5))
-    new = fitted.rows_of(None, 7).take(np.arange(7))
+    old = FeatureRows.of(fitted, None, 5).take(np.arange(5))
+    new = FeatureRows.of(fitted, None, 7).take(np.arange(7))
     np.testing.assert_array_equal(inner_products(old, new).numpy(), np.eye(5, 7))
     np.testing.assert_array_equal(inner_products(new, old).numpy(), np.eye(7, 5))
-    found = fitted.rows_of(None, 7).inner_with(old)(slice(0, 7))
+    found = FeatureRows.of(fitted, None, 7).inner_with(old)(slice(0, 7))
     np.testing.assert_array_equal(found.numpy(), np.eye(7, 5))
 
 
 def test_rows_are_taken_lazily_and_in_order():
     X = counts()
-    rows = Preprocessor.fit(X, "raw").rows_of(X, 9)
+    rows = FeatureRows.of(Preprocessor.fit(X, "raw"), X, 9)
     chosen = rows.select(np.array([5, 1, 7]))
-    assert isinstance(chosen, LazyRows)
+    assert isinstance(chosen, FeatureRows)
     assert (len(rows), len(chosen)) == (9, 3)
     np.testing.assert_array_equal(dense(chosen.take(np.array([2, 0]))), X[[7, 5]])
     twice = chosen.select(np.array([1, 1]))

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 import nodegp
 import reference
 from conftest import random_graph
-from nodegp.features import Preprocessor
+from nodegp.budget import budget
 from nodegp.filters import Filter, Identity, NeighbourMean
 from nodegp.kernels import RBF, Polynomial
 from nodegp.likelihoods import Gaussian
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, make_prior
 
 gpytorch = pytest.importorskip("gpytorch")
@@ -135,7 +136,7 @@ def test_blocks_make_no_difference(name, tile, monkeypatch):
     graph = nodegp.datasets.hub_graph(30, n_features=3, dtype=np.float64).graph
     kernel = GraphKernel(graph, PAIRS[name][1](), features="raw")
     expected = ours(PAIRS[name][0], graph, range(31), range(31), NeighbourMean(), "raw")
-    monkeypatch.setattr(module, "TILE", tile)
+    monkeypatch.setattr(budget, "fit", tile)
     close(kernel(torch.arange(31)).to_dense(), expected)
     close(kernel(torch.arange(31), diag=True), expected.diagonal())
     with torch.no_grad():
@@ -214,7 +215,7 @@ def test_beside_a_kernel_of_other_inputs():
 @pytest.mark.parametrize("diag", [False, True], ids=["matrix", "diagonal"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_gradients_are_finite_differences(name, diag, tile, monkeypatch):
-    monkeypatch.setattr(module, "TILE", tile)
+    monkeypatch.setattr(budget, "fit", tile)
     kernel = GraphKernel(random_graph(weighted=True), PAIRS[name][1]())
     a = nodes(0, 3, 3, 8, 11)
     b = a if diag else nodes(2, 8, 9)

@@ -64,8 +64,10 @@ def test_covariance_is_the_sum_of_independent_functions():
 
 
 def test_a_sum_of_one_is_that_one():
-    alone = GraphGPClassifier(Linear(2.0), filter="mean", likelihood="softmax").fit(GRAPH, Y)
-    summed = GraphGPClassifier(Linear(2.0), filter=Hops((NeighbourMean(),)), likelihood="softmax")
+    alone = GraphGPClassifier(kernel=Linear(2.0), filter="mean", likelihood="softmax").fit(GRAPH, Y)
+    summed = GraphGPClassifier(
+        kernel=Linear(2.0), filter=Hops((NeighbourMean(),)), likelihood="softmax"
+    )
     summed.fit(GRAPH, Y)
     assert summed.elbo_ == pytest.approx(alone.elbo_, abs=1e-6)
     assert summed.predict_proba() == pytest.approx(alone.predict_proba(), abs=1e-6)
@@ -76,7 +78,9 @@ def test_a_sum_of_one_is_that_one():
 )
 @pytest.mark.parametrize("likelihood", ["robustmax", "softmax"])
 def test_everything_a_model_does(filter, likelihood, tmp_path):
-    model = GraphGPClassifier(Linear(2.0), filter=filter, likelihood=likelihood, random_state=0)
+    model = GraphGPClassifier(
+        kernel=Linear(2.0), filter=filter, likelihood=likelihood, random_state=0
+    )
     model.fit(GRAPH, Y)
     shares = model.term_shares_
     assert len(shares) == len(filter.filters)
@@ -91,7 +95,9 @@ def test_everything_a_model_does(filter, likelihood, tmp_path):
     assert loaded.predict_proba(larger) == pytest.approx(model.predict_proba(larger), abs=1e-12)
     assert loaded.term_shares_ == pytest.approx(shares)
     updated = loaded.update([1, 3], TRUTH[[1, 3]])
-    fresh = GraphGPClassifier(Linear(2.0), filter=filter, likelihood=likelihood, random_state=0)
+    fresh = GraphGPClassifier(
+        kernel=Linear(2.0), filter=filter, likelihood=likelihood, random_state=0
+    )
     fresh.fit(GRAPH, hide(TRUTH, np.union1d(np.arange(0, 30, 2), [1, 3])))
     if likelihood == "softmax":  # robust-max has several optima, and the two may differ in theirs
         assert updated.elbo_ == pytest.approx(fresh.elbo_, abs=0.1)
@@ -104,7 +110,9 @@ def test_a_new_class_comes_into_a_sum_with_learnt_filters():
     """It was taken for a first fit: the filter was reset, and the kernel refused."""
     y = np.where(TRUTH == 2, 0, TRUTH)
     filter = Hops((Identity(), Diffusion(1.0)))
-    model = GraphGPClassifier(Linear(2.0), filter=filter, likelihood="softmax", random_state=0)
+    model = GraphGPClassifier(
+        kernel=Linear(2.0), filter=filter, likelihood="softmax", random_state=0
+    )
     model.fit(GRAPH, hide(y, np.arange(0, 30, 2)))
     start = dict(model.model_.diagnostics.start)
     model.update(np.flatnonzero(TRUTH == 2)[:3], [2, 2, 2])
@@ -115,7 +123,7 @@ def test_a_new_class_comes_into_a_sum_with_learnt_filters():
 
 def test_a_kernel_for_each_function():
     kernels = (RBF(1.0, 2.0), Linear(0.5), Linear(2.0, fixed=("variance",)))
-    model = GraphGPClassifier(kernels, filter=HOPS, likelihood="softmax").fit(GRAPH, Y)
+    model = GraphGPClassifier(kernel=kernels, filter=HOPS, likelihood="softmax").fit(GRAPH, Y)
     assert isinstance(model.kernel_, tuple)
     assert [type(kernel) for kernel in model.kernel_] == [RBF, Linear, Linear]
     assert model.kernel_[2].variance == 2.0
@@ -141,10 +149,12 @@ def test_the_shares_say_whether_neighbours_are_alike(homophilous):
     graph, y = opposites(0, homophilous)
     filter = Hops((Identity(), PageRank(0.1, fixed=("strength",))))
     shown = hide(y, np.arange(40))
-    model = GraphGPClassifier(Linear(2.0), filter=filter, likelihood="softmax").fit(graph, shown)
+    model = GraphGPClassifier(kernel=Linear(2.0), filter=filter, likelihood="softmax").fit(
+        graph, shown
+    )
     own, far = model.term_shares_.values()
     assert (far > own) == homophilous
-    alone = GraphGPClassifier(Linear(2.0), filter="identity", likelihood="softmax")
+    alone = GraphGPClassifier(kernel=Linear(2.0), filter="identity", likelihood="softmax")
     rest = hide(y, np.arange(40, 200))
     assert model.score(graph, rest) > alone.fit(graph, shown).score(graph, rest) - 0.03
 
@@ -175,14 +185,14 @@ def test_which_kind_of_edges_mattered(tmp_path):
     noise = random_graph(200, seed=9, p=0.03).adjacency
     both = Graph({"alike": graph.adjacency, "chance": noise}, graph.features)
     shown, rest = hide(y, np.arange(40)), hide(y, np.arange(40, 200))
-    model = GraphGPClassifier(Linear(2.0), filter=Relations(), likelihood="softmax").fit(
+    model = GraphGPClassifier(kernel=Linear(2.0), filter=Relations(), likelihood="softmax").fit(
         both, shown
     )
     shares = model.term_shares_
     assert set(shares) == {"features", "alike", "chance"}
     assert shares["alike"] == max(shares.values())
     assert shares["chance"] < 0.2
-    mixed = GraphGPClassifier(Linear(2.0), filter="pagerank", likelihood="softmax")
+    mixed = GraphGPClassifier(kernel=Linear(2.0), filter="pagerank", likelihood="softmax")
     assert model.score(both, rest) > mixed.fit(both, shown).score(both, rest) - 0.02
     model.save(tmp_path / "model", include_graph=True)
     again = nodegp.load(tmp_path / "model").predict_proba()
@@ -201,9 +211,9 @@ def test_what_does_not_go_together():
     with pytest.raises(ValueError, match="sums 3 functions here"):
         make_prior(HOPS, (RBF(), RBF()), raw_domain(GRAPH))
     with pytest.raises(ValueError, match="sums 3 functions here"):
-        GraphGPClassifier((RBF(), RBF()), filter=HOPS).fit(GRAPH, Y)
+        GraphGPClassifier(kernel=(RBF(), RBF()), filter=HOPS).fit(GRAPH, Y)
     with pytest.raises(ValueError, match="kernel must be a Kernel"):
-        GraphGPClassifier((RBF(), RBF()), filter="mean").fit(GRAPH, Y)
+        GraphGPClassifier(kernel=(RBF(), RBF()), filter="mean").fit(GRAPH, Y)
     prior = make_prior(HOPS, RBF(), raw_domain(GRAPH))
     of_one_part = prior.parts[0].at(raw_domain(GRAPH), np.arange(3))
     with pytest.raises(TypeError, match="inputs of a prior of another kind"):

@@ -14,9 +14,10 @@ from helpers import (
     raw_domain,
     rbf,
 )
-from nodegp.features import Preprocessor
+from nodegp.features import FeatureRows
 from nodegp.inducing import MAX_LABELLED, Labelled, Points, choose, kmeans
 from nodegp.kernels import Linear, Polynomial
+from nodegp.preprocessing import Preprocessor
 
 TEMPLATE = torch.zeros((), dtype=torch.float64)
 FIXED = one_hop_prior(FIXED_RBF)
@@ -68,17 +69,17 @@ def test_points_cached_where_they_started_are_points_given(kernel):
 
 
 def test_auto_chooses_by_the_number_of_labels():
-    assert choose("auto", None, MAX_LABELLED) == Labelled()
-    assert choose("auto", 50, MAX_LABELLED + 1) == Points(50)
-    assert choose(Points(3), 50, 5) == Points(3)
-    assert choose("points", 7, 5) == Points(7)
-    assert choose("labelled", None, 10 * MAX_LABELLED) == Labelled()
+    assert choose("auto", MAX_LABELLED) == Labelled()
+    assert choose("auto", MAX_LABELLED + 1) == Points()
+    assert choose(Points(3), 5) == Points(3)
+    assert choose("points", 5) == Points()
+    assert choose("labelled", 10 * MAX_LABELLED) == Labelled()
 
 
 @pytest.mark.parametrize("bad", ["nonsense", 3, None])
 def test_unknown_choice_is_refused(bad):
     with pytest.raises(ValueError, match="inducing must be"):
-        choose(bad, None, 5)
+        choose(bad, 5)
 
 
 @pytest.mark.parametrize("n_points", [0, -2])
@@ -89,7 +90,7 @@ def test_points_needs_at_least_one(n_points):
 
 class TestKMeans:
     def rows(self, features):
-        return Preprocessor.fit(features, "raw").rows_of(features, len(features))
+        return FeatureRows.of(Preprocessor.fit(features, "raw"), features, len(features))
 
     def test_as_many_centres_as_rows_are_the_rows(self):
         features = np.random.default_rng(0).normal(size=(9, 3))

@@ -76,7 +76,9 @@ def exact(graph, nodes, y, variance, lengthscale, noise):
 
 def test_gaussian_likelihood_is_exact_regression():
     graph, nodes, y = regression()
-    model = GraphGPRegressor(FIXED_RBF, likelihood=Gaussian(NOISE, fixed="noise"), features="raw")
+    model = GraphGPRegressor(
+        kernel=FIXED_RBF, likelihood=Gaussian(NOISE, fixed="noise"), preprocessing="raw"
+    )
     model.fit(graph, y)
     mean, cov, evidence = exact(graph, nodes, y, 1.5, 1.2, NOISE)
     found_mean, found_cov = model.predict_latent(cov=True)
@@ -97,7 +99,7 @@ def test_learnt_hyperparameters_maximise_the_exact_evidence(seed):
     y = np.full(30, np.nan)
     y[nodes] = np.sin(2 * smooth_scores(graph, 1, seed)[nodes, 0]) + noise
     y = (y - np.nanmean(y)) / np.nanstd(y)
-    model = GraphGPRegressor(RBF(), features="raw").fit(graph, y)
+    model = GraphGPRegressor(kernel=RBF(), preprocessing="raw").fit(graph, y)
     assert model.converged_
     found = np.log([model.kernel_.variance, model.kernel_.lengthscale, model.likelihood_.noise])
 
@@ -120,10 +122,10 @@ def test_without_the_graph_it_is_an_ordinary_gaussian_process(how):
     if how == "no edges":
         graph = Graph(np.zeros((30, 30)), graph.features)
     model = GraphGPRegressor(
-        FIXED_RBF,
+        kernel=FIXED_RBF,
         filter="identity" if how == "identity filter" else "mean",
         likelihood=Gaussian(NOISE, fixed="noise"),
-        features="raw",
+        preprocessing="raw",
     ).fit(graph, y)
     ordinary = GaussianProcessRegressor(
         ConstantKernel(1.5) * SklearnRBF(1.2), alpha=NOISE, optimizer=None
@@ -138,7 +140,9 @@ def test_without_the_graph_it_is_an_ordinary_gaussian_process(how):
 def test_unsure_targets_have_more_noise():
     graph, nodes, y = regression()
     confidence = np.random.default_rng(0).uniform(0.2, 1.0, 30)
-    model = GraphGPRegressor(FIXED_RBF, likelihood=Gaussian(NOISE, fixed="noise"), features="raw")
+    model = GraphGPRegressor(
+        kernel=FIXED_RBF, likelihood=Gaussian(NOISE, fixed="noise"), preprocessing="raw"
+    )
     model.fit(graph, y, label_confidence=confidence)
     noise = NOISE / confidence[nodes]
     mean, cov, evidence = exact(graph, nodes, y, 1.5, 1.2, noise)
@@ -168,9 +172,9 @@ def test_points_at_isolated_labelled_nodes_are_the_labelled_nodes():
     graph = Graph(np.zeros((12, 12)), random_graph(12).features)
     y = smooth_classes(graph)
     fits = [
-        GraphGPClassifier(FIXED_RBF, features="raw", inducing=i, engine=TIGHT, random_state=0).fit(
-            graph, y
-        )
+        GraphGPClassifier(
+            kernel=FIXED_RBF, preprocessing="raw", inducing=i, engine=TIGHT, random_state=0
+        ).fit(graph, y)
         for i in (Labelled(), Points(12, optimise=False))
     ]
     np.testing.assert_allclose(fits[0].predict_proba(), fits[1].predict_proba(), atol=1e-5)

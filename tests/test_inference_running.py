@@ -21,14 +21,12 @@ from helpers import (
     toy_problem,
 )
 from nodegp import GraphGPClassifier
-from nodegp import posterior as posterior_module
+from nodegp.budget import budget
 from nodegp.inducing import Labelled, Points
-from nodegp.inference import Adam, Dual, sites
+from nodegp.inference import Adam, Dual
 from nodegp.kernels import RBF
 from nodegp.likelihoods import Softmax
-from nodegp.model import classifier as classifier_module
 from nodegp.posterior import Marginals, leave_one_out
-from nodegp.prior import cross as cross_module
 
 STILL_POINTS = Points(8, optimise=False)
 INDUCING = {"labelled": Labelled(), "points": STILL_POINTS}
@@ -44,7 +42,7 @@ each_inducing = pytest.mark.parametrize("inducing", list(INDUCING))
 @each_likelihood
 def test_blocks_of_labels_are_the_whole(name, monkeypatch):
     whole = TIGHT.fit(toy_problem(FIXED_LIKELIHOODS[name], STILL_POINTS), quiet)
-    monkeypatch.setattr(sites, "_BLOCK", 5 * 8 * 3)
+    monkeypatch.setattr(budget, "passing", 5 * 8 * 3)
     blocks = TIGHT.fit(toy_problem(FIXED_LIKELIHOODS[name], STILL_POINTS), quiet)
     assert blocks.elbo == pytest.approx(whole.elbo, rel=1e-9)
     torch.testing.assert_close(
@@ -55,12 +53,12 @@ def test_blocks_of_labels_are_the_whole(name, monkeypatch):
 @pytest.mark.parametrize("filter", ["auto", "mean"])
 def test_blocks_of_predictions_are_the_whole(filter, monkeypatch):
     graph = random_graph()
-    model = GraphGPClassifier(FIXED_RBF, filter=filter)
+    model = GraphGPClassifier(kernel=FIXED_RBF, filter=filter)
     model.fit(graph, hide(smooth_classes(graph), np.arange(9)))
     whole, latent = model.predict_proba(), model.predict_latent()
-    monkeypatch.setattr(posterior_module, "_BLOCK", 60)
-    monkeypatch.setattr(cross_module, "_BY_ROW", 40)
-    monkeypatch.setattr(classifier_module, "_AT_ONCE", 400)
+    monkeypatch.setattr(budget, "cached", 60)
+    monkeypatch.setattr(budget, "large", 40)
+    monkeypatch.setattr(budget, "tile", 800)
     sizes, predict = [], Softmax.predict
     monkeypatch.setattr(
         Softmax, "predict", lambda self, *m: sizes.append(len(m[0])) or predict(self, *m)
@@ -102,7 +100,7 @@ def test_adam_moves_points_and_hyperparameters():
 )
 def test_too_few_iterations_warn_with_advice(engine, advice):
     graph = random_graph()
-    model = GraphGPClassifier(RBF(), likelihood="softmax", engine=engine)
+    model = GraphGPClassifier(kernel=RBF(), likelihood="softmax", engine=engine)
     with pytest.warns(ConvergenceWarning, match=f"raise {advice}"):
         model.fit(graph, hide(smooth_classes(graph), np.arange(9)))
     assert not model.converged_
@@ -112,7 +110,9 @@ def test_too_few_iterations_warn_with_advice(engine, advice):
 
 def test_fixed_hyperparameters_converge_without_a_warning(recwarn):
     graph = random_graph()
-    model = GraphGPClassifier(FIXED_RBF).fit(graph, hide(smooth_classes(graph), np.arange(9)))
+    model = GraphGPClassifier(kernel=FIXED_RBF).fit(
+        graph, hide(smooth_classes(graph), np.arange(9))
+    )
     assert model.converged_
     assert model.n_iter_ >= 1
     assert not [w for w in recwarn if issubclass(w.category, ConvergenceWarning)]
@@ -134,7 +134,9 @@ def test_float32_predictions_are_close_to_float64():
     graph = random_graph()
     y = hide(smooth_classes(graph), np.arange(12))
     double, single = (
-        GraphGPClassifier(FIXED_RBF, likelihood="softmax", dtype=d).fit(graph, y).predict_proba()
+        GraphGPClassifier(kernel=FIXED_RBF, likelihood="softmax", dtype=d)
+        .fit(graph, y)
+        .predict_proba()
         for d in ("float64", "float32")
     )
     np.testing.assert_allclose(single, double, atol=1e-3)
@@ -157,7 +159,9 @@ def loo_and_refits(likelihood, inducing, engine, every=1):
         return one_hop_prior().at(raw_domain(graph), some)
 
     whole = fit(nodes)
-    divided = leave_one_out(whole.label_marginals, whole.explained, whole.kept, whole.alpha)
+    divided = leave_one_out(
+        whole.label_marginals, whole.inducing_variance, whole.cavity_share, whole.alpha
+    )
     refits = [fit(np.delete(nodes, n)).posterior.marginals(at(nodes[[n]])) for n in left_out]
     return (
         Marginals(*(part[list(left_out)] for part in divided)),
@@ -201,7 +205,9 @@ def test_a_prior_holds_hyperparameters_that_nothing_else_does():
     y[[0, 1]] = 0, 1
     learnt = {}
     for prior in (None, 1.0, 0.1):
-        model = GraphGPClassifier(RBF(4.0, 1.0), likelihood="softmax", engine=Dual(prior=prior))
+        model = GraphGPClassifier(
+            kernel=RBF(4.0, 1.0), likelihood="softmax", engine=Dual(prior=prior)
+        )
         model.fit(graph, y)
         logs = np.log([float(v) for v in model.kernel_.parameters().values()])
         learnt[prior] = np.abs(logs - np.log([4.0, 1.0])).max()
@@ -213,13 +219,17 @@ def test_the_prior_is_a_normal_one():
     """At the end its pull and the bound's are equal: gradient = (log theta - log start) / sd^2."""
     graph, sd = random_graph(30), 0.5
     y = hide(smooth_classes(graph), np.arange(0, 30, 2))
-    fitted = GraphGPClassifier(RBF(1.0, 3.0, fixed=("variance",)), likelihood="softmax",
+    fitted = GraphGPClassifier(kernel=RBF(1.0, 3.0, fixed=("variance",)), likelihood="softmax",
                                engine=Dual(prior=sd, tol=1e-6)).fit(graph, y)  # fmt: skip
     at = float(fitted.kernel_.lengthscale)
 
     def elbo(lengthscale):
         kernel = RBF(1.0, lengthscale).learn()
-        return GraphGPClassifier(kernel, likelihood="softmax", tol=1e-6).fit(graph, y).elbo_
+        return (
+            GraphGPClassifier(kernel=kernel, likelihood="softmax", engine=Dual(tol=1e-6))
+            .fit(graph, y)
+            .elbo_
+        )
 
     slope = (elbo(at * 1.01) - elbo(at / 1.01)) / (2 * np.log(1.01))
     assert slope == pytest.approx((np.log(at) - np.log(3.0)) / sd**2, abs=0.05)

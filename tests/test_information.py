@@ -34,14 +34,14 @@ def test_information_is_a_part_of_the_entropy(likelihood):
 
 
 def test_information_against_draws_of_the_latents():
-    model = fitted(likelihood="softmax", calibrate=None)
+    model = fitted(likelihood="softmax", calibrate=False)
     given = model.sample_proba(n_samples=20_000, random_state=0)
     expected = entropy(given.mean(0)) - entropy(given).mean(0)
     assert model.predict_information()[1] == pytest.approx(expected, abs=0.01)
 
 
 def test_robust_max_has_one_kind_of_doubt_but_for_a_constant():
-    model = fitted(calibrate=None)
+    model = fitted(calibrate=False)
     doubt, information = model.predict_information()
     left = doubt - information
     assert left == pytest.approx(np.full(30, left[0]))
@@ -52,7 +52,7 @@ def test_labels_lower_information_more_than_noise():
     """Where labels abound a softmax has little left to learn, however mixed the classes are."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 30)  # no pattern at all
-    dense = one_hop(kernel=FIXED_RBF, likelihood="softmax", calibrate=None)
+    dense = one_hop(kernel=FIXED_RBF, likelihood="softmax", calibrate=False)
     few = np.full(30, -1)
     few[:2] = 0, 1
     many = dense.fit(GRAPH, y).predict_information()
@@ -62,7 +62,7 @@ def test_labels_lower_information_more_than_noise():
 
 @pytest.mark.parametrize("likelihood", ["robustmax", "softmax"])
 def test_draws_average_to_the_prediction(likelihood):
-    model = fitted(likelihood=likelihood, calibrate=None)
+    model = fitted(likelihood=likelihood, calibrate=False)
     draws = model.sample_proba(nodes=[1, 5, 9], n_samples=20_000, random_state=0)
     assert draws.shape == (20_000, 3, len(model.classes_))
     assert draws.mean(0) == pytest.approx(model.predict_proba(nodes=[1, 5, 9]), abs=0.02)

@@ -12,7 +12,7 @@ from scipy.special import expit, softmax
 from scipy.stats import norm
 
 import nodegp.likelihoods as module
-from nodegp import expectations
+from nodegp.budget import budget
 from nodegp.component import Component, from_dict
 from nodegp.likelihoods import Bernoulli, Gaussian, Likelihood, RobustMax, Softmax
 
@@ -275,7 +275,7 @@ def test_probabilities_given_the_latents_average_to_the_prediction(likelihood):
     mean = torch.randn(4, n_latents, generator=generator, dtype=torch.float64)
     var = torch.rand(4, n_latents, generator=generator, dtype=torch.float64) + 0.1
     noise = torch.randn(200_000, 4, n_latents, generator=generator, dtype=torch.float64)
-    given = likelihood.given(mean + var.sqrt() * noise)
+    given = likelihood.class_probabilities(mean + var.sqrt() * noise)
     assert torch.allclose(given.sum(-1), torch.ones(()).double())
     assert torch.allclose(given.mean(0), likelihood.predict(mean, var), atol=5e-3)
     left = torch.special.entr(given).sum(-1).mean(0)
@@ -380,7 +380,7 @@ def test_softmax_prediction_of_a_node_is_its_own(monkeypatch):
     assert (whole.dtype, single.dtype) == (torch.float64, torch.float32)
     torch.testing.assert_close(whole.sum(1), torch.ones(300).double(), rtol=0, atol=1e-14)
     torch.testing.assert_close(single.double(), whole, rtol=0, atol=1e-5)
-    monkeypatch.setattr(expectations, "_LOOKUPS", 1000)
+    monkeypatch.setattr(budget, "cached", 1000)
     torch.testing.assert_close(Softmax().predict(mean, var), whole, rtol=2e-5, atol=1e-12)
 
 

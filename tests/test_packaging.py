@@ -155,7 +155,7 @@ def test_installed_wheel_fits_cora_outside_the_checkout(installed, tmp_path):
     code = """
 import nodegp
 data = nodegp.load_dataset("cora")
-model = nodegp.GraphGPClassifier(features="tfidf", random_state=0)
+model = nodegp.GraphGPClassifier(preprocessing="tfidf", random_state=0)
 model.fit(data.graph, data.labels("train"))
 print(nodegp.__file__)
 print(nodegp.__version__)

@@ -18,7 +18,7 @@ from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smoo
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.filters import Hops, Identity, PageRank, Relations
 from nodegp.inducing import Points
-from nodegp.inference import Adam
+from nodegp.inference import Adam, Dual
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
 from nodegp.operators import operator_of
 from nodegp.persistence import ModelFileError, _checksum
@@ -63,7 +63,15 @@ def assert_same(model, again, X):
         assert model.classes_.dtype == again.classes_.dtype
     else:
         np.testing.assert_array_equal(model.loo_mean_, again.loo_mean_)
-    for name in ("elbo_", "n_iter_", "converged_", "features_", "kernel_", "likelihood_"):
+    for name in (
+        "elbo_",
+        "n_iter_",
+        "converged_",
+        "preprocessing_",
+        "recipe_",
+        "kernel_",
+        "likelihood_",
+    ):
         assert getattr(model, name) == getattr(again, name)
 
 
@@ -76,7 +84,7 @@ def round_trip(model, path, **settings):
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
 @pytest.mark.parametrize("inducing", ["labelled", Points(5)], ids=["labelled", "points"])
 def test_every_kernel_and_inducing_choice(kernel, inducing, tmp_path):
-    model = one_hop(kernel=kernel, inducing=inducing, max_iter=2, random_state=0)
+    model = one_hop(kernel=kernel, inducing=inducing, engine=Dual(max_iter=2), random_state=0)
     model.set_params(likelihood="softmax")
     model.fit(GRAPH, Y)
     again = round_trip(model, tmp_path / "m.nodegp")
@@ -88,16 +96,20 @@ def test_every_kernel_and_inducing_choice(kernel, inducing, tmp_path):
 @pytest.mark.parametrize(
     ("model", "graph", "y"),
     [
-        (GraphGPClassifier(FIXED_RBF), GRAPH, STRINGS),
-        (GraphGPClassifier(FIXED_RBF, unlabelled=np.int64(-1)), GRAPH, Y),
-        (GraphGPClassifier(FIXED_RBF), GRAPH, Y == 0),
-        (GraphGPClassifier(FIXED_RBF, calibrate="loo"), GRAPH, Y),
-        (GraphGPClassifier(features="tfidf", center=True), SPARSE, Y),
-        (GraphGPClassifier(features="l2"), SPARSE, Y),
-        (GraphGPClassifier(features="standardise", inducing="points"), SPARSE, Y),
+        (GraphGPClassifier(kernel=FIXED_RBF), GRAPH, STRINGS),
+        (GraphGPClassifier(kernel=FIXED_RBF, unlabelled=np.int64(-1)), GRAPH, Y),
+        (GraphGPClassifier(kernel=FIXED_RBF), GRAPH, Y == 0),
+        (GraphGPClassifier(kernel=FIXED_RBF, calibrate=True), GRAPH, Y),
+        (GraphGPClassifier(preprocessing="tfidf"), SPARSE, Y),
+        (GraphGPClassifier(preprocessing="l2"), SPARSE, Y),
+        (GraphGPClassifier(preprocessing="standardise", inducing="points"), SPARSE, Y),
         (GraphGPClassifier(), Graph(GRAPH.adjacency), Y),
-        (GraphGPClassifier(FIXED_RBF, filter="identity", dtype="float32"), GRAPH, Y),
-        (GraphGPClassifier(FIXED_RBF, engine=Adam(max_iter=20, tol=0)), GRAPH, Y),
+        (
+            GraphGPClassifier(kernel=FIXED_RBF, filter="identity", engine=Dual(dtype="float32")),
+            GRAPH,
+            Y,
+        ),
+        (GraphGPClassifier(kernel=FIXED_RBF, engine=Adam(max_iter=20, tol=0)), GRAPH, Y),
         (GraphGPRegressor(), GRAPH, TARGETS),
         (GraphGPRegressor(inducing="points", unlabelled=np.nan), GRAPH, TARGETS),
     ],
@@ -128,7 +140,7 @@ def test_models_of_every_kind(model, graph, y, tmp_path):
 
 @pytest.mark.parametrize("X", [GRAPH.features, COUNTS], ids=["dense", "sparse"])
 def test_a_model_of_a_table_keeps_its_rows(X, tmp_path):
-    model = GraphGPClassifier(FIXED_RBF).fit(X, Y)
+    model = GraphGPClassifier(kernel=FIXED_RBF).fit(X, Y)
     again = round_trip(model, tmp_path / "m")
     assert_same(model, again, X[:5])
     np.testing.assert_array_equal(model.predict_proba(), again.predict_proba())
@@ -136,7 +148,7 @@ def test_a_model_of_a_table_keeps_its_rows(X, tmp_path):
 
 @pytest.mark.parametrize("graph", [GRAPH, SPARSE, Graph(GRAPH.adjacency)])
 def test_the_graph_is_kept_on_request(graph, tmp_path):
-    model = GraphGPClassifier(Linear()).fit(graph, Y)
+    model = GraphGPClassifier(kernel=Linear()).fit(graph, Y)
     kept = round_trip(model, tmp_path / "with", include_graph=True)
     np.testing.assert_array_equal(kept.predict_proba(), model.predict_proba())
     assert (kept.graph_.adjacency != graph.adjacency).nnz == 0
@@ -154,12 +166,12 @@ def test_the_graph_is_kept_on_request(graph, tmp_path):
     ids=["float32", "int64", "float64"],
 )
 def test_numpy_numbers_in_a_kernel_can_be_saved(kernel, tmp_path):
-    model = GraphGPClassifier(kernel, likelihood="softmax").fit(GRAPH, Y)
+    model = GraphGPClassifier(kernel=kernel, likelihood="softmax").fit(GRAPH, Y)
     assert_same(model, round_trip(model, tmp_path / "m"), GRAPH)
 
 
 def test_random_streams_are_not_saved(tmp_path):
-    model = GraphGPClassifier(FIXED_RBF, random_state=np.random.default_rng(0)).fit(GRAPH, Y)
+    model = GraphGPClassifier(kernel=FIXED_RBF, random_state=np.random.default_rng(0)).fit(GRAPH, Y)
     assert round_trip(model, tmp_path / "m").random_state is None
 
 
@@ -220,7 +232,7 @@ def assert_lengths_are_kept(model, tmp_path, sketch):
 @pytest.mark.parametrize("filter", MANY_HOPS.values(), ids=list(MANY_HOPS))
 @pytest.mark.parametrize("features", [True, False], ids=["features", "no features"])
 def test_lengths_go_with_the_graph(filter, features, sketched, tmp_path):
-    model = GraphGPClassifier(filter=filter, max_iter=5)
+    model = GraphGPClassifier(filter=filter, engine=Dual(max_iter=5))
     model.fit(wide_graph(features=features), some_labels())
     assert_lengths_are_kept(model, tmp_path, lengths.WIDTH)
 
@@ -228,7 +240,9 @@ def test_lengths_go_with_the_graph(filter, features, sketched, tmp_path):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("filter", MANY_HOPS.values(), ids=list(MANY_HOPS))
 def test_exact_lengths_go_with_the_graph_too(filter, tmp_path):
-    model = GraphGPClassifier(filter=filter, max_iter=5).fit(wide_graph(), some_labels())
+    model = GraphGPClassifier(filter=filter, engine=Dual(max_iter=5)).fit(
+        wide_graph(), some_labels()
+    )
     assert_lengths_are_kept(model, tmp_path, 0)
 
 
@@ -237,7 +251,7 @@ def test_lengths_on_a_graph_that_is_large_enough_to_estimate_them(tmp_path):
     A = sp.csr_array(sp.random_array((9000, 9000), density=0.0005, rng=rng))
     words = sp.csr_array(sp.random_array((9000, 500), density=0.01, rng=rng))
     words.data[:] = 1.0
-    model = GraphGPClassifier(filter=MANY_HOPS["a sum"], max_iter=1)
+    model = GraphGPClassifier(filter=MANY_HOPS["a sum"], engine=Dual(max_iter=1))
     y = np.where(np.arange(9000) % 600 == 0, np.arange(9000) // 600 % 3, -1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -267,7 +281,7 @@ def test_a_model_that_was_not_asked_has_no_lengths_to_keep(sketched, tmp_path):
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "model.nodegp"
-    GraphGPClassifier(FIXED_RBF).fit(GRAPH, STRINGS).save(path, include_graph=True)
+    GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, STRINGS).save(path, include_graph=True)
     return path
 
 
@@ -297,7 +311,7 @@ def test_names_of_every_kind_are_kept(tmp_path, dtype):
     names = [f"{name}{n}" for n in range(-(-GRAPH.n_nodes // 9)) for name in ODD_NAMES]
     ids = np.array(names[: GRAPH.n_nodes], dtype=dtype)
     graph = Graph(GRAPH.adjacency, GRAPH.features, ids)
-    model = GraphGPClassifier(FIXED_RBF).fit(graph, STRINGS)
+    model = GraphGPClassifier(kernel=FIXED_RBF).fit(graph, STRINGS)
     again = round_trip(model, tmp_path / "m", include_graph=True)
     assert again.graph_.ids.tolist() == ids.tolist()
     assert (again.graph_.ids.dtype == object) == (dtype is object)
@@ -307,7 +321,7 @@ def test_many_names_do_not_crowd_the_description(tmp_path):
     """The header of a safetensors file has a limit, which a million ids as JSON would pass."""
     ids = [f"{n:0>5000}" for n in range(GRAPH.n_nodes)]
     path = tmp_path / "m"
-    model = GraphGPClassifier(FIXED_RBF).fit(Graph(GRAPH.adjacency, GRAPH.features, ids), Y)
+    model = GraphGPClassifier(kernel=FIXED_RBF).fit(Graph(GRAPH.adjacency, GRAPH.features, ids), Y)
     assert round_trip(model, path, include_graph=True).graph_.ids.tolist() == ids
     assert int.from_bytes(path.read_bytes()[:8], "little") < 20_000
 
@@ -381,7 +395,7 @@ def test_the_first_version_is_refused_with_what_to_do(tmp_path):
         "format": "nodegp-model",
         "version": 1,
         "estimator": "GraphGPClassifier",
-        "parameters": {"features": "auto", "device": None},
+        "parameters": {"preprocessing": "auto", "device": None},
         "components": {"kernel_": FIXED_RBF.to_dict()},
         "scalars": {"elbo_": -13.2, "table_": False},
         "arrays": {"labelled_": {"array": "labelled_"}},
@@ -447,13 +461,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(saved, monkeypatch)
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        GraphGPClassifier(FIXED_RBF).fit(GRAPH, Y).save(saved)
+        GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, Y).save(saved)
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 
 def test_saving_over_an_old_file_replaces_it(saved):
-    model = GraphGPClassifier(FIXED_RBF, likelihood="softmax").fit(GRAPH, Y)
+    model = GraphGPClassifier(kernel=FIXED_RBF, likelihood="softmax").fit(GRAPH, Y)
     model.save(str(saved))
     assert_same(model, nodegp.load(str(saved)), GRAPH)
 
@@ -466,6 +480,6 @@ def test_an_unfitted_model_cannot_be_saved(kind, tmp_path):
 
 
 def test_a_folder_that_does_not_exist(tmp_path):
-    model = GraphGPClassifier(FIXED_RBF).fit(GRAPH, Y)
+    model = GraphGPClassifier(kernel=FIXED_RBF).fit(GRAPH, Y)
     with pytest.raises(FileNotFoundError):
         model.save(tmp_path / "no" / "such" / "folder")

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import concrete, dense, random_graph
-from nodegp.features import Preprocessor
 from nodegp.filters import Hops, Identity, NeighbourMean, Propagation, Relations
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Linear, Polynomial
 from nodegp.operators import operator_of
 from nodegp.posterior import Posterior
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import (
     Domain,
     FilteredFeatures,
@@ -31,7 +31,7 @@ from nodegp.prior import (
 )
 from nodegp.prior import lengths as lengths_module
 from nodegp.prior import rows as rows_module
-from nodegp.prior.domain import Kept
+from nodegp.prior.domain import ArrayCache
 
 FORMS = ["dense", "sparse", "centred", "featureless"]
 SKETCH = 24
@@ -284,7 +284,7 @@ def test_one_more_label_is_one_more_column(monkeypatch):
 
 
 def test_what_is_kept_has_a_budget():
-    kept = Kept(100)
+    kept = ArrayCache(100)
     kept.put("a", "first", 60)
     kept.put("b", "second", 30)
     assert kept.get("a") == "first"

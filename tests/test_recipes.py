@@ -8,22 +8,20 @@ import torch
 import nodegp
 from helpers import hide
 from nodegp import Graph, GraphGPClassifier
-from nodegp.features import Preprocessor
 from nodegp.filters import Hops, Identity, PageRank, Propagation, Relations
 from nodegp.kernels import Linear
-from nodegp.model.recipes import (
-    Recipe,
-    Trial,
+from nodegp.model import Recipe
+from nodegp.model.candidates import candidates, neighbours_are_alike
+from nodegp.model.comparison import Trial, compare, squared_error
+from nodegp.model.recipe import (
+    DEFAULT,
     bias_variance,
-    compare,
     default_kernel,
     far_neighbours,
-    neighbours_are_alike,
     prior_variance,
-    recipes,
-    squared_error,
     teleport,
 )
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain
 from nodegp.rows import paired_cosines
 
@@ -74,7 +72,7 @@ def test_the_default_is_said_by_its_parts():
     assert model.preprocessor_.centre is not None
     assert set(model.term_shares_) == {"0: Identity", "1: PageRank"}
     assert (model.predict(nodes=data.splits["val"]) == data.y[data.splits["val"]]).mean() > 0.78
-    paper = GraphGPClassifier(preset="paper").fit(data.graph, data.labels("train"))
+    paper = GraphGPClassifier(recipe="paper").fit(data.graph, data.labels("train"))
     assert paper.selection_ == []
     assert paper.preprocessor_.centre is None
 
@@ -120,7 +118,7 @@ def test_whether_neighbours_are_alike_by_plain_loops(dense):
 @pytest.mark.parametrize(("alike", "first"), [(0.9, "far"), (0.5, "alone"), (0.1, "alone")])
 def test_what_comes_first_is_seen_without_labels(alike, first):
     graph, _ = graph_of(0, alike=alike)
-    assert first in recipes(centred(graph), 10, None)[0].name
+    assert first in candidates(centred(graph), 10, DEFAULT)[0].name
 
 
 def test_no_edges_and_no_features():
@@ -179,7 +177,7 @@ def test_kinds_of_edges_are_told_apart():
     graph, y = graph_of(0, alike=0.95)
     noise, _ = graph_of(1, alike=0.5)
     both = Graph({"same": graph.adjacency, "noise": noise.adjacency}, graph.features)
-    names = [recipe.name for recipe in recipes(centred(both), 10, None)]
+    names = [recipe.name for recipe in candidates(centred(both), 10, DEFAULT)]
     assert "one function per kind of edges" in names
     model = GraphGPClassifier(random_state=0).fit(both, some_labels(y, 20))
     assert (model.predict() == y).mean() > 0.9
@@ -198,7 +196,9 @@ def test_many_labels_are_sampled_for_the_choice_and_all_fitted(monkeypatch):
 
 def test_a_kernel_of_ones_own_is_kept():
     graph, y = graph_of(0, alike=0.9)
-    model = GraphGPClassifier(Linear(3.0, fixed=("variance",))).fit(graph, some_labels(y, 10))
+    model = GraphGPClassifier(kernel=Linear(3.0, fixed=("variance",))).fit(
+        graph, some_labels(y, 10)
+    )
     assert len(model.selection_) == 3
     kernels = model.kernel_ if isinstance(model.kernel_, tuple) else [model.kernel_]
     assert all(float(next(iter(k.parameters().values()))) > 0 for k in kernels)
@@ -206,7 +206,7 @@ def test_a_kernel_of_ones_own_is_kept():
 
 def test_auto_with_the_papers_kernel():
     graph, y = graph_of(0, alike=0.9)
-    model = GraphGPClassifier(filter="auto", preset="paper", random_state=0)
+    model = GraphGPClassifier(filter="auto", recipe="paper", random_state=0)
     model.fit(graph, some_labels(y, 10))
     assert len(model.selection_) == 3
     assert type(model.likelihood_).__name__ == "RobustMax"
@@ -266,7 +266,7 @@ def test_the_default_kernel_has_the_same_variance_for_every_filter(filter):
     variances = [v for kernel in kernels for v in kernel.parameters().values()]
     assert sum(variances) == pytest.approx(2.35)
     assert not any(kernel.free_parameters() for kernel in kernels)
-    assert all(kernel.free_parameters() for kernel in kernels_for(filter, graph, learnt=True))
+    assert all(kernel.free_parameters() for kernel in kernels_for(filter, graph, is_learnt=True))
 
 
 def kernels_for(filter, graph, learnt):
@@ -278,15 +278,15 @@ def kernels_for(filter, graph, learnt):
 def test_of_relations_too():
     graph, _ = graph_of(0, alike=0.9)
     both = Graph({"a": graph.adjacency, "b": graph.adjacency}, graph.features)
-    assert len(default_kernel(Relations(), both, learnt=True)) == 3
+    assert len(default_kernel(Relations(), both, is_learnt=True)) == 3
     hops = Hops((Propagation(1), Propagation(2)))
-    kernels = default_kernel(hops, graph, learnt=True)
+    kernels = default_kernel(hops, graph, is_learnt=True)
     variances = [float(v) for kernel in kernels for v in kernel.parameters().values()]
     assert variances == pytest.approx([0.875, 0.6, 0.875])
 
 
 def test_comparing_by_hand():
-    names = [Recipe(name, Identity(), None) for name in "abcd"]
+    names = [Recipe(Identity(), name=name) for name in "abcd"]
     first = np.array([-1.0, -2.0, -1.0, -2.0])
     unsure = first + np.array([4.0, -3.0, 4.0, -3.0])  # better on average, but not always
     clear = first + np.array([0.1, 0.2, 0.1, 0.2])  # by less, but always
@@ -329,6 +329,6 @@ def test_what_least_squares_find_worse_is_not_tried():
         score.squared_error is None or score.squared_error < first.squared_error for score in tried
     )
     # A kernel with something left to learn is not judged by where it starts.
-    model = GraphGPClassifier(Linear(), random_state=0).fit(graph, some_labels(y, 20))
+    model = GraphGPClassifier(kernel=Linear(), random_state=0).fit(graph, some_labels(y, 20))
     assert all(score.squared_error is None for score in model.selection_)
     assert all(score.log_loss is not None for score in model.selection_)

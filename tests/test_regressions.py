@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from helpers import one_hop, one_hop_prior, raw_domain
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp import inducing as inducing_module
+from nodegp.budget import budget
 from nodegp.component import Component
-from nodegp.features import Preprocessor
 from nodegp.filters import Hops, Identity, PageRank
 from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
@@ -22,6 +22,9 @@ from nodegp.kernels import RBF, Linear, Matern
 from nodegp.labels import Observations
 from nodegp.likelihoods import Gaussian
 from nodegp.model.calibration import fit_temperature
+from nodegp.model.candidates import candidates
+from nodegp.model.recipe import DEFAULT
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import build
 from nodegp.prior.tiles import VarianceCache
 
@@ -41,7 +44,7 @@ def test_a_label_without_prior_variance_does_not_fake_convergence():
     A = sp.lil_array(A)
     A[0, :], A[:, 0] = 0, 0
     X[0] = 0
-    settings = {"kernel": Linear(fixed=("variance",)), "features": "raw", "calibrate": None}
+    settings = {"kernel": Linear(fixed=("variance",)), "preprocessing": "raw", "calibrate": None}
     loose = GraphGPClassifier(**settings).fit(Graph(A, X), y)
     tight = GraphGPClassifier(engine=Dual(tol=1e-7, max_steps=2000), **settings)
     tight.fit(Graph(A, X), y)
@@ -53,7 +56,7 @@ def test_a_label_without_prior_variance_does_not_fake_convergence():
 def test_warm_sites_that_do_not_suit_the_next_kernel(kernel):
     # Negative site precisions carried to another lengthscale left no posterior there at all.
     A, X, y = labelled_graph(120, 80)
-    model = GraphGPClassifier(kernel, inducing=Points(15, optimise=False), random_state=0)
+    model = GraphGPClassifier(kernel=kernel, inducing=Points(15, optimise=False), random_state=0)
     model.fit(Graph(A, X), y)
     assert np.isfinite(model.elbo_)
     assert np.isfinite(model.predict_proba()).all()
@@ -79,10 +82,10 @@ def test_leave_one_out_with_hardly_any_noise():
     X, noise = rng.standard_normal((15, 2)), 1e-8
     y = np.sin(X[:, 0])
     model = GraphGPRegressor(
-        RBF(fixed=("variance", "lengthscale")),
-        "identity",
-        Gaussian(noise, fixed=("noise",)),
-        features="raw",
+        kernel=RBF(fixed=("variance", "lengthscale")),
+        filter="identity",
+        likelihood=Gaussian(noise, fixed=("noise",)),
+        preprocessing="raw",
     )
     model.fit(Graph(sp.csr_array((15, 15)), X), y)
     standard = (y - y.mean()) / y.std()
@@ -116,7 +119,7 @@ def test_featureless_points_on_a_grown_graph():
 def test_start_values_far_out_are_not_moved_in_silence():
     # Learnt on a log scale within bounds, the start used to be clipped to 1e-6 first.
     X = np.linspace(0, 1, 12)[:, None]
-    model = GraphGPRegressor(likelihood=Gaussian(1e-9), max_iter=1)
+    model = GraphGPRegressor(likelihood=Gaussian(1e-9), engine=Dual(max_iter=1))
     seen = []
     model._report = seen.append
     with pytest.warns(ConvergenceWarning):
@@ -144,10 +147,9 @@ def test_a_composite_kernel_does_not_pretend_to_learn():
 
 def test_gradients_through_a_hub_do_not_keep_its_tiles(monkeypatch):
     # With every tile kept, memory would grow with the square of the degree.
-    import nodegp.prior.tiles as module
 
-    monkeypatch.setattr(module, "TILE", 64)
-    monkeypatch.setattr(module, "CACHE", 1)
+    monkeypatch.setattr(budget, "tile", 64)
+    monkeypatch.setattr(budget, "fit", 1)
     star = sp.coo_array((np.ones(60), (np.zeros(60, int), np.arange(1, 61))), shape=(61, 61))
     X = np.random.default_rng(0).standard_normal((61, 2))
     graph = Graph(star, X)
@@ -160,11 +162,10 @@ def test_gradients_through_a_hub_do_not_keep_its_tiles(monkeypatch):
 
 
 def test_joint_covariance_of_too_many_nodes_is_refused(monkeypatch):
-    from nodegp.model import fitted
 
     A, X, y = labelled_graph()
     model = GraphGPClassifier().fit(Graph(A, X), y)
-    monkeypatch.setattr(fitted, "_JOINT", 80 * 80)
+    monkeypatch.setattr(budget, "answer", 80 * 80)
     with pytest.raises(ValueError, match="pass nodes="):
         model.predict_latent(cov=True)
     assert model.predict_latent(nodes=[1, 2], cov=True)[1].shape == (3, 2, 2)
@@ -203,7 +204,7 @@ def test_inducing_points_have_exact_lengths(monkeypatch):
     monkeypatch.setattr(build, "sketch_width", lambda n_nodes, n_columns: 24)
     graph, y = words_graph(), np.where(np.arange(300) < 60, np.arange(300) % 3, -1)
     settings = {"filter": PageRank(0.2, fixed=("strength",)), "random_state": 0}
-    by_points = GraphGPClassifier(inducing="points", n_inducing=20, **settings).fit(graph, y)
+    by_points = GraphGPClassifier(inducing=Points(20), **settings).fit(graph, y)
     assert by_points.prior_.sketch == 0
     assert np.isfinite(by_points.predict_proba()).all()
     assert GraphGPClassifier(**settings).fit(graph, y).prior_.sketch == 24
@@ -227,8 +228,8 @@ def test_a_recipe_is_planned_with_whatever_labels_have_come_in(monkeypatch):
     names = [score.name for score in model.selection_]
     monkeypatch.setattr(inducing_module, "MAX_LABELLED", 35)
     for name in names:  # whichever had been chosen
-        scores = tuple(score._replace(chosen=score.name == name) for score in model.selection_)
-        chosen = replace(model.model_, selection=scores)
+        recipe = next(r for r in candidates(model.model_.domain(), 10, DEFAULT) if r.name == name)
+        chosen = replace(model.model_, recipe=recipe)
         later = chosen.update(Observations(np.arange(40), y[:40], np.ones(40)))
         assert later.planning_prior(later.domain()).parameters()
 
@@ -241,9 +242,9 @@ def test_distances_between_rows_have_their_last_digits(filter):
     graph = Graph(A, rng.standard_normal((2200, 500)))  # beyond what is double anyway
     y = np.where(np.arange(2200) < 150, np.sin(np.arange(2200.0)), np.nan)
     model = GraphGPRegressor(
-        RBF(1.0, 1.0).learn(),
-        filter,
-        Gaussian(1e-6, fixed=("noise",)),
+        kernel=RBF(1.0, 1.0).learn(),
+        filter=filter,
+        likelihood=Gaussian(1e-6, fixed=("noise",)),
     ).fit(graph, y)
     _, at_once = model.predict_latent()
     _, few = model.predict_latent(nodes=np.arange(60))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from conftest import dense
 from nodegp import rows as rows_module
-from nodegp.features import Preprocessor
+from nodegp.budget import budget
+from nodegp.preprocessing import Preprocessor
 from nodegp.rows import (
     Rows,
     inner_products,
@@ -51,7 +52,7 @@ FORMS = ["dense", "sparse", "centred"]
 @pytest.mark.parametrize("dense_limit", [0, 1 << 23])
 def test_inner_products(left, right, dense_limit, monkeypatch):
     """Whether or not the smaller side is made dense in passing."""
-    monkeypatch.setattr(rows_module, "_DENSE", dense_limit)
+    monkeypatch.setattr(budget, "passing", dense_limit)
     a, A = rows_of_form(left, n=7, seed=0)
     b, B = rows_of_form(right, n=4, seed=1)
     inner = inner_products(a, b)
@@ -67,7 +68,7 @@ def test_only_small_matrices_are_made_dense_in_passing(monkeypatch):
         rows_module, "_dense_transpose", lambda m: made.append(m.shape) or original(m)
     )
     for limit, expected in ((2999, []), (3000, [(3, 1000)])):
-        monkeypatch.setattr(rows_module, "_DENSE", limit)
+        monkeypatch.setattr(budget, "passing", limit)
         inner_products(rows, rows)
         assert made == expected
 

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from nodegp import GraphGPClassifier, GraphGPRegressor
+from nodegp.inference import Dual
 from nodegp.kernels import Polynomial
 
 MINUS_ONE = "it uses -1 as a class, which by default means unlabelled here"
@@ -23,7 +24,8 @@ def expected_failures(estimator) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [GraphGPClassifier(max_iter=5), GraphGPRegressor()], expected_failed_checks=expected_failures
+    [GraphGPClassifier(engine=Dual(max_iter=5)), GraphGPRegressor()],
+    expected_failed_checks=expected_failures,
 )
 def test_sklearn_checks(estimator, check):
     check(estimator)
@@ -38,5 +40,5 @@ def test_it_works_in_a_pipeline_and_in_cross_validation():
     rng = np.random.default_rng(0)
     y = np.repeat(["left", "right"], 20)
     X = rng.normal(size=(40, 2)) + np.where(y == "left", -2.0, 2.0)[:, None]
-    model = GraphGPClassifier(Polynomial(2, fixed=("variance", "offset")))
+    model = GraphGPClassifier(kernel=Polynomial(2, fixed=("variance", "offset")))
     assert cross_val_score(make_pipeline(StandardScaler(), model), X, y, cv=3).mean() > 0.9

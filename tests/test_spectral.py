@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from conftest import concrete, dense, random_graph
-from nodegp import features, propagation
+from nodegp import features, operators, propagation
+from nodegp.budget import budget
 from nodegp.component import from_dict
-from nodegp.features import Preprocessor
 from nodegp.filters import (
     Chebyshev,
     Diffusion,
@@ -31,7 +31,8 @@ from nodegp.filters import (
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Cosine, Linear
 from nodegp.operators import operator_of
-from nodegp.prior import Domain, FilteredFeatures, domain, functions, make_prior, whole
+from nodegp.preprocessing import Preprocessor
+from nodegp.prior import Domain, FilteredFeatures, domain, make_prior, whole
 from nodegp.prior.rows import FilteredRows
 from nodegp.propagation import (
     FilterPolynomial,
@@ -243,7 +244,8 @@ def test_filtered_rows(kind, averaged, few, single, monkeypatch):
     if single:
         monkeypatch.setattr(features, "_SMALL", 0)
     by_route(monkeypatch, few)
-    monkeypatch.setattr(propagation, "_COLUMNS", 8)  # several blocks
+    monkeypatch.setattr(operators, "_COLUMNS", 8)
+    monkeypatch.setattr(operators, "_CACHED_BYTES", 0)  # several blocks
     filter_ = Diffusion(1.5, order=30, averaged=averaged)
     tolerance = SINGLE if single and kind != "one-hot" else 1e-11
     for nodes in (np.arange(30), np.array([29, 3, 3, 17]), np.zeros(0, dtype=np.intp)):
@@ -267,7 +269,8 @@ def test_inner_products_and_lengths_of_many_nodes(kind, averaged, n_others, sing
     """<F x, F x'> and |F x|^2 without the rows themselves, for all nodes and for some."""
     if single:
         monkeypatch.setattr(features, "_SMALL", 0)
-    monkeypatch.setattr(propagation, "_COLUMNS", 8)  # several blocks
+    monkeypatch.setattr(operators, "_COLUMNS", 8)
+    monkeypatch.setattr(operators, "_CACHED_BYTES", 0)  # several blocks
     where, X = prepared(kind, n=90)
     filter_ = Diffusion(1.5, order=30, averaged=averaged)
     filtered = dense_filter(filter_, RESPONSES["diffusion"][1], where.graph) @ X
@@ -313,7 +316,8 @@ def test_sums_of_terms_are_the_terms_summed(
     """Clenshaw's recursion against the terms one by one, in rows and in columns; in rows with
     none, some and all of its levels sparse."""
     monkeypatch.setattr(propagation, "_SPARSE", sparse)
-    monkeypatch.setattr(propagation, "_COLUMNS", 8)  # several blocks
+    monkeypatch.setattr(operators, "_COLUMNS", 8)
+    monkeypatch.setattr(operators, "_CACHED_BYTES", 0)  # several blocks
     graph = random_graph(30, 0.15, 5)
     graph.n_settled = settled
     operator = operator_of(graph, True)
@@ -504,7 +508,7 @@ def test_wide_features_of_a_large_graph(monkeypatch):
     polynomial = PageRank().polynomial()
     expected = dense(FilteredRows(where, polynomial, np.arange(90)).materialise())
     where, _ = prepared("tfidf", n=90)
-    monkeypatch.setattr(domain, "_LARGEST", 100)
+    monkeypatch.setattr(budget, "answer", 100)
     half = FilteredRows(where, polynomial, np.arange(14)).materialise()
     np.testing.assert_allclose(dense(half), expected[:14], atol=1e-14)
     for n in (15, 90):
@@ -525,7 +529,7 @@ def test_points_start_from_a_sample_where_all_rows_would_be_too_many(kind, monke
     expected = PageRank().weights(where.graph, np.arange(30)).toarray() @ X
     prior, width = FilteredFeatures(RBF(), PageRank()), X.shape[1]
     for n_rows, nodes in ((30, np.arange(30)), (4, [0, 9, 19, 29]), (0, [0])):
-        monkeypatch.setattr(functions, "_SAMPLE", max(n_rows * width, 1))
+        monkeypatch.setattr(budget, "sample", max(n_rows * width, 1))
         found = prior.inducing_candidates(where)
         np.testing.assert_array_equal(found.nodes, nodes)
         np.testing.assert_allclose(
@@ -541,7 +545,7 @@ def test_on_the_function_points_start_from_the_features():
 
 
 def test_too_many_rows_of_the_filter(monkeypatch):
-    monkeypatch.setattr(propagation, "_ENTRIES", 50)
+    monkeypatch.setattr(budget, "large", 50)
     graph = random_graph(30, 0.2)
     with pytest.raises(ValueError, match=r"on='features'"):
         PageRank().weights(graph, np.arange(30))
@@ -555,7 +559,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nodegp.features import Preprocessor
+from nodegp.preprocessing import Preprocessor
 from nodegp.filters import PageRank
 from nodegp.graph import Graph
 from nodegp.kernels import Linear

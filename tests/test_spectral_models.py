@@ -8,9 +8,10 @@ import scipy.sparse as sp
 
 import nodegp
 from conftest import concrete
-from nodegp.estimators.base import FILTERS
+from nodegp.component import aliases
 from nodegp.filters import Filter, PageRank, Spectral, SumOfFilters
 from nodegp.graph import Graph
+from nodegp.inducing import Points
 from nodegp.kernels import RBF, Linear
 
 SINGLE = 1e-6  # means of a softmax are in single precision
@@ -18,7 +19,7 @@ SINGLE = 1e-6  # means of a softmax are in single precision
 
 def test_every_filter_has_a_name():
     plain = {cls for cls in concrete(Filter, "weights") if not issubclass(cls, SumOfFilters)}
-    assert set(FILTERS.values()) == plain - {Spectral}
+    assert set(aliases(Filter).values()) == plain - {Spectral}
 
 
 def labelled_graph(seed=0, features=True):
@@ -48,7 +49,7 @@ def test_features_and_function_agree_for_a_linear_kernel():
     assert np.abs(rbf - rbf_function).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", sorted(set(FILTERS) - {"mean", "identity"}))
+@pytest.mark.parametrize("name", sorted(set(aliases(Filter)) - {"mean", "identity"}))
 @pytest.mark.parametrize("features", [True, False])
 def test_every_filter_by_name(name, features, tmp_path):
     """It fits, and answers the same after a round trip through a file."""
@@ -90,7 +91,7 @@ def test_new_nodes(features):
 def test_inducing_points_are_among_filtered_features(features, kernel):
     graph, given, y = labelled_graph(features=features)
     model = nodegp.GraphGPClassifier(
-        filter=PageRank(0.1), kernel=kernel, inducing="points", n_inducing=6, random_state=0
+        filter=PageRank(0.1), kernel=kernel, inducing=Points(6), random_state=0
     )
     assert (model.fit(graph, given).predict() == y).mean() > 0.9
     points = model.posterior_.inducing.rows.values

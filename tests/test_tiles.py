@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import reference
 from conftest import KERNELS, TOLERANCE, dense, random_graph
 from helpers import one_hop_prior, raw_domain
-from nodegp.features import Preprocessor
+from nodegp.budget import budget
 from nodegp.filters import Identity, NeighbourMean
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Linear, Matern, Polynomial
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, FilteredFunction, WeightedRows
 from nodegp.prior import tiles as module
 from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, variance
@@ -287,7 +288,7 @@ def test_tiles_give_what_the_whole_gives(name, form, tile, monkeypatch):
         return found
 
     whole = evaluate()
-    monkeypatch.setattr(module, "TILE", tile)
+    monkeypatch.setattr(budget, "tile", tile)
     for a, b in zip(evaluate(), whole, strict=True):
         close(a, b, 1e-11)
 
@@ -326,7 +327,7 @@ def test_a_hub_is_summed_in_small_tiles(name, monkeypatch):
         expected += w[i] * float(kernel(row).numpy() @ w)
 
     monkeypatch.setattr(type(kernel), "__call__", watched)
-    monkeypatch.setattr(module, "TILE", 1 << 14)
+    monkeypatch.setattr(budget, "tile", 1 << 14)
     with torch.no_grad():
         result = variance(kernel, sets)
         cached = VarianceCache(kernel, sets)(kernel)
@@ -341,7 +342,7 @@ def test_gradient_through_a_hub(monkeypatch):
     graph = star(200)
     sets = one_hop_prior().at(raw_domain(graph), np.arange(graph.n_nodes))
     whole = gradients(lambda k: variance(k, sets), RBF())
-    monkeypatch.setattr(module, "TILE", 1 << 10)
+    monkeypatch.setattr(budget, "tile", 1 << 10)
     for a, b in zip(gradients(lambda k: variance(k, sets), RBF()), whole, strict=True):
         close(a, b)
 
@@ -379,8 +380,8 @@ def test_caches_give_what_the_functions_give(name, form, tile, cache, monkeypatc
         lambda k: variance(k, u),
     ]
     expected = [[(f(k).detach(), gradients(f, k)) for k in asked] for f in functions]
-    monkeypatch.setattr(module, "TILE", tile)
-    monkeypatch.setattr(module, "CACHE", cache)
+    monkeypatch.setattr(budget, "tile", tile)
+    monkeypatch.setattr(budget, "fit", cache)
     caches = [
         CovarianceCache(kernel, a, b),
         CovarianceCache(kernel, a, u),

@@ -183,7 +183,7 @@ REVISIONS = [
 def revised_against_fresh(kind: str, kernel=None, filter=None, sketch: int = 0) -> None:
     """After each revision the model is the one that a fresh graph and a new fit give."""
     graph, y = words_graph(kind), np.where(np.arange(130) < 36, KINDS, -1)
-    model = GraphGPClassifier(kernel, filter, engine=TIGHT).fit(graph, y)
+    model = GraphGPClassifier(kernel=kernel, filter=filter, engine=TIGHT).fit(graph, y)
     assert filtered(model)
     assert {part.sketch for part in filtered(model)} == {sketch}
     assert not model.prior_.free_parameters()
@@ -192,7 +192,7 @@ def revised_against_fresh(kind: str, kernel=None, filter=None, sketch: int = 0) 
         y[nodes] = said
         if len(nodes):
             model.update(nodes, said)
-        fresh = GraphGPClassifier(model.kernel_, model.filter_, engine=TIGHT)
+        fresh = GraphGPClassifier(kernel=model.kernel_, filter=model.filter_, engine=TIGHT)
         fresh.fit(words_graph(kind), y)
         assert fresh.prior_ == model.prior_
         assert fresh.labelled_.tolist() == model.labelled_.tolist()
@@ -259,7 +259,7 @@ def test_so_they_do_with_lengths_that_are_estimated(kind, sketched):
 @pytest.mark.parametrize("kind", ["words", "no features"])
 def test_a_label_more_is_a_column_more(kind):
     graph, y = words_graph(kind), np.where(np.arange(130) < 36, KINDS, -1)
-    model = GraphGPClassifier(COSINE, FAR).fit(graph, y)
+    model = GraphGPClassifier(kernel=COSINE, filter=FAR).fit(graph, y)
     operator, order = operator_of(graph, FAR.self_loops), FAR.polynomial().order
     model.predict_proba()
     costs = []

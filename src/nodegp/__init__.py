@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from nodegp.datasets import load_dataset
     from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
     from nodegp.graph import Graph
+    from nodegp.model import Recipe
+    from nodegp.neighbours import Table
     from nodegp.persistence import load
+    from nodegp.preprocessing import Preprocessing
 
     __version__: str
 
@@ -32,6 +35,9 @@ __all__ = [
     "Graph",
     "GraphGPClassifier",
     "GraphGPRegressor",
+    "Preprocessing",
+    "Recipe",
+    "Table",
     "__version__",
     "active",
     "datasets",
@@ -53,6 +59,9 @@ _HOME = {
     "Graph": "nodegp.graph",
     "GraphGPClassifier": "nodegp.estimators",
     "GraphGPRegressor": "nodegp.estimators",
+    "Preprocessing": "nodegp.preprocessing",
+    "Recipe": "nodegp.model",
+    "Table": "nodegp.neighbours",
     "load": "nodegp.persistence",
     "load_dataset": "nodegp.datasets",
 }

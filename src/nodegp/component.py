@@ -14,17 +14,21 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
+__all__ = ["Component", "aliases", "as_component", "from_dict"]
+
 
 @dataclass(frozen=True)
 class Component:
     """Base of every named part of a model.
 
     ``positive`` names the fields that are positive hyper-parameters. They are learnt on a
-    log scale unless they are named in ``fixed``; a fixed one may be zero.
+    log scale unless they are named in ``fixed``; a fixed one may be zero. ``alias`` is a name that
+    users may write in the place of an object with the default settings.
     """
 
     registry: ClassVar[dict[str, type[Component]]] = {}
     positive: ClassVar[tuple[str, ...]] = ()
+    alias: ClassVar[str] = ""
 
     fixed: tuple[str, ...] = field(default=(), kw_only=True)
 
@@ -127,6 +131,24 @@ class Component:
                 value = value.item()
             data[item.name] = value
         return data
+
+
+def aliases(kind: Any) -> dict[str, Any]:
+    """The components of a kind that can be asked for by name."""
+    classes = [cls for cls in Component.registry.values() if issubclass(cls, kind)]
+    return {cls.alias: cls for cls in classes if vars(cls).get("alias")}
+
+
+def as_component(value: Any, kind: Any, what: str) -> Any:
+    """A part of a model that is given as an object or by its alias."""
+    if isinstance(value, kind):
+        return value
+    names = aliases(kind)
+    if isinstance(value, str) and value in names:
+        return names[value]()
+    raise ValueError(
+        f"{what} must be one of {list(names)} or a {kind.__name__} object, got {value!r}"
+    )
 
 
 def from_dict(data: Mapping[str, Any]) -> Component:

@@ -20,6 +20,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nodegp.budget import budget
+
 _GUMBEL_MEAN = 0.5772156649015329  # Euler's constant
 _GUMBEL_SD = math.pi / math.sqrt(6.0)
 
@@ -36,7 +38,6 @@ _LEAST_HAZARD = 1e-30
 _STEP = 0.7
 _SPAN = 12.0
 _FEWEST, _GROWTH = 16, 1.25  # numbers of points are rounded up to one of these: 16, 20, 25, ...
-_LOOKUPS = 1 << 18  # at a time: what comes of them stays in the processor's cache
 # Nodes, in multiples: the ends of rows that fill no vector register are rounded differently, and a
 # node's result would depend in its seventh digit on how many others there are.
 _TOGETHER = 32
@@ -80,7 +81,7 @@ def softmax_mean(mean: Tensor, var: Tensor) -> Tensor:
         n_points = math.ceil((_FEWEST - 1) * _GROWTH**power) + 1
         chosen = (rounding == power).nonzero()[:, 0]
         if len(chosen):
-            for block in chosen.split(max(_LOOKUPS // (n_points * mean.shape[1]), 1)):
+            for block in chosen.split(max(budget.cached // (n_points * mean.shape[1]), 1)):
                 filled = torch.cat([block, block[-1:].expand(-len(block) % _TOGETHER)])
                 nodes = _Nodes(*(part.index_select(1, filled)[:, None] for part in everyone))
                 found = _integrate(table, nodes, n_points)[:, : len(block)]

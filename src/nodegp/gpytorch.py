@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from nodegp.budget import budget
 from nodegp.estimators.base import FILTERS, component
-from nodegp.features import Preprocessor
 from nodegp.filters import Filter, NeighbourMean, SumOfFilters
 from nodegp.graph import Graph, check_nodes
 from nodegp.kernels import Linear
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, WeightedRows, make_prior
 
 try:
@@ -30,8 +31,6 @@ except ImportError as error:
     raise ImportError(
         "nodegp.gpytorch needs gpytorch: pip install 'nodegp[interop]'", name=error.name
     ) from error
-
-TILE = 1 << 24  # entries of the base kernel's matrix that are made at a time: 128 MiB
 
 
 class GraphKernel(gpytorch.kernels.Kernel):
@@ -118,7 +117,7 @@ class GraphKernel(gpytorch.kernels.Kernel):
             return right.mix(self._base(rows, right.rows, params).mT).mT
 
         width = max(len(right.rows), 1) * self.base_kernel.batch_shape.numel()
-        blocks = [(rows,) for rows in left.rows.split(max(TILE // width, 1))]
+        blocks = [(rows,) for rows in left.rows.split(max(budget.fit // width, 1))]
         return left.mix(torch.cat(_each(one_block, blocks), dim=-2))
 
     def _pairwise(self, left: _Side, right: _Side, params: dict[str, Any]) -> Tensor:
@@ -130,7 +129,7 @@ class GraphKernel(gpytorch.kernels.Kernel):
         for which, (a, b) in enumerate(kinds.tolist()):
             same = np.flatnonzero(kind.ravel() == which)  # bags of one size stack without padding
             width = max(a * b * batch.numel(), (a + b) * left.rows.shape[1], 1)
-            step = max(TILE // width, 1)
+            step = max(budget.fit // width, 1)
             for some in np.split(same, range(step, len(same), step)):
                 members.append(some)
                 values.append(self._stacked(left, right, some, params))
@@ -157,7 +156,7 @@ class GraphKernel(gpytorch.kernels.Kernel):
             return torch.einsum("ri,r...ij,rj->r...", weights, k, v)
 
         # One hub alone may have more pairs than fit in memory.
-        step = max(TILE // max(y.shape[-2] * batch.numel(), 1), 1)
+        step = max(budget.fit // max(y.shape[-2] * batch.numel(), 1), 1)
         blocks = zip(x.split(step, dim=-2), w.split(step, dim=-1), strict=True)
         return torch.stack(_each(share, list(blocks))).sum(0)
 

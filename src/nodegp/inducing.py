@@ -108,18 +108,18 @@ class Inducing(Component):
         ``earlier`` the inducing variables that an earlier fit ended with, to start from."""
 
 
-def choose(name: str | Inducing, n_points: int | None, n_labels: int) -> Inducing:
+def choose(name: str | Inducing, n_labels: int) -> Inducing:
     """The inducing variables asked for by name; "auto" decides by the number of labels."""
     if isinstance(name, Inducing):
         return name
     if name == "auto":
         if n_labels > MAX_LABELLED:
-            return Points(n_points, optimise=n_labels <= MAX_OPTIMISED)
+            return Points(optimise=n_labels <= MAX_OPTIMISED)
         name = "labelled"
     if name == "labelled":
         return Labelled()
     if name == "points":
-        return Points(n_points)
+        return Points()
     raise ValueError(f"inducing must be 'auto', 'labelled' or 'points', got {name!r}")
 
 

@@ -1,17 +1,39 @@
-"""A k-nearest-neighbour graph for rows of a plain table, so that any table can be fitted."""
+"""Plain tables: a k-nearest-neighbour graph for their rows, so that any table can be fitted."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from nodegp.features import LazyRows
+from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 
+__all__ = ["Table", "joined_graph", "table_graph"]
 
-def table_graph(raw: Any, rows: LazyRows, n_neighbors: int) -> Graph:
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of features without a graph: each is linked to its nearest others."""
+
+    rows: Any
+    n_neighbors: int = 10
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
+            raise ValueError(
+                f"n_neighbors must be a whole number of at least 1, got {self.n_neighbors!r}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self.rows)
+
+
+def table_graph(raw: Any, rows: FeatureRows, n_neighbors: int) -> Graph:
     """The graph that links each row to its nearest others, either way round."""
     k = min(n_neighbors, len(rows) - 1)
     if k < 1:
@@ -20,7 +42,9 @@ def table_graph(raw: Any, rows: LazyRows, n_neighbors: int) -> Graph:
     return Graph(links, raw)
 
 
-def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k: int) -> Graph:
+def joined_graph(
+    known: Graph, known_rows: FeatureRows, raw: Any, rows: FeatureRows, k: int
+) -> Graph:
     """The known rows followed by new ones, each new one linked to its nearest known rows only,
     which take no notice: so an answer does not depend on which other rows are asked about."""
     n_known, n_new = known.n_nodes, len(rows)
@@ -40,7 +64,7 @@ def _empty(n: int) -> sp.csr_array:
     return sp.csr_array((n, n))
 
 
-def _coordinates(rows: LazyRows) -> Any:
+def _coordinates(rows: FeatureRows) -> Any:
     """All rows without their centre, which changes no distance."""
     return rows.take(np.arange(len(rows))).uncentred()
 

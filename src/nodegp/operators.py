@@ -7,6 +7,7 @@ edges, on disk or on several machines, is another operator and no other change.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -15,8 +16,14 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from nodegp.budget import blocks
 from nodegp.graph import Graph
 from nodegp.linalg import torch_sparse
+
+# Columns at a time, and bytes of such a block. Few columns waste the reading of the edges; many
+# run out of the caches, and out of memory on a large graph.
+_COLUMNS, _BYTES = 64, 64 << 20
+_CACHED_BYTES = 8 << 20  # up to which more columns than that are faster
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
 _operators: WeakKeyDictionary[Graph, dict[bool, MemoryOperator]] = WeakKeyDictionary()
@@ -53,6 +60,9 @@ class GraphOperator(Protocol):
 
     def row_matmul(self, rows: sp.csr_array) -> sp.csr_array:
         """``rows @ S`` for a few sparse rows, in their precision."""
+
+    def column_blocks(self, n_columns: int) -> Iterator[slice]:
+        """How many columns to carry at a time."""
 
 
 def operator_of(graph: Graph, self_loops: bool) -> GraphOperator:
@@ -100,6 +110,11 @@ class MemoryOperator:
             subtract = columns.new_empty(columns.shape)
             return torch.addmm(subtract, S, columns, beta=0.0, alpha=times, out=subtract)
         return subtract.addmm_(S, columns, beta=-1.0, alpha=times)
+
+    def column_blocks(self, n_columns: int) -> Iterator[slice]:
+        column = 4 * max(self.n_nodes, 1)  # bytes
+        step = int(np.clip(_BYTES // column, 8, max(_CACHED_BYTES // column, _COLUMNS)))
+        return blocks(n_columns, 1, step)
 
     def row_matmul(self, rows: sp.csr_array) -> sp.csr_array:
         self.products += rows.shape[0]

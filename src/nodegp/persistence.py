@@ -22,14 +22,14 @@ from safetensors.numpy import save as to_bytes
 
 from nodegp.component import Component, from_dict
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
-from nodegp.features import Preprocessor
 from nodegp.files import check_place, write_atomically
 from nodegp.graph import Graph
 from nodegp.labels import Observations
 from nodegp.model import Diagnostics, FittedClassifier, FittedModel, FittedRegressor, Settings
-from nodegp.model.recipes import Score
+from nodegp.model.comparison import Score
 from nodegp.model.regressor import Units
 from nodegp.posterior import Posterior
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import FilteredFeatures, SumInputs, SumPrior, WeightedRows
 from nodegp.rows import Rows
 
@@ -79,7 +79,7 @@ def save(
     check_place(Path(path))
     arrays = _Arrays()
     fitted: FittedModel = model.model_
-    keep_graph = include_graph or model.table_
+    keep_graph = include_graph or model.n_neighbors_ is not None
     looked_at = {k: v for k, v in vars(model).items() if k.endswith("_in_")}
     description: dict[str, Any] = {
         "format": FORMAT,
@@ -88,7 +88,7 @@ def save(
         "parameters": {
             k: arrays.put(f"parameters.{k}", v) for k, v in model.get_params(deep=False).items()
         },
-        "table": model.table_,
+        "n_neighbors": model.n_neighbors_,
         "input": {k: arrays.put(k, v) for k, v in looked_at.items()},
         "model": arrays.put("model", fitted if keep_graph else fitted.without_graph()),
         "lengths": [],
@@ -169,7 +169,7 @@ def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
     if not isinstance(fitted, FittedModel):
         raise TypeError(f"a {type(fitted).__name__} is no model")
     model.model_ = fitted
-    model.table_ = description["table"]
+    model.n_neighbors_ = description["n_neighbors"]
     for name, entry in description["input"].items():
         setattr(model, name, _get(entry, stored))
     if description["lengths"]:

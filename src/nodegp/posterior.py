@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nodegp.budget import blocks, budget
 from nodegp.linalg import QuadraticForms
 from nodegp.prior import Inputs, Prior
 
-_BLOCK = 1 << 18  # entries of covariances with u that are worked on at a time: what a cache holds
 # A variance can round to zero, or below it, where the prior's own is zero (a node and
 # neighbours without any feature); square roots and divisions want a little room.
 _SMALLEST_VARIANCE = 1e-12
@@ -121,12 +121,10 @@ def _by_block(
     var = torch.empty_like(mean)
     kind = min(block(slice(0, 1)).dtype, gain.dtype, key=lambda kind: kind.itemsize)
     weights, gained = mean_weights.mT.to(kind), QuadraticForms(gain.to(kind))
-    step = max(_BLOCK // max(mean_weights.shape[1], 1), 1)
-    for start in range(0, len(mean), step):
-        some = slice(start, min(start + step, len(mean)))
-        w = block(some).to(kind)  # (block, M)
-        mean[some] = (w @ weights).double()
-        var[some] = prior_var[some, None] - gained(w).double()
+    for rows in blocks(len(mean), len(weights), budget.cached):
+        w = block(rows).to(kind)  # (rows, M)
+        mean[rows] = (w @ weights).double()
+        var[rows] = prior_var[rows, None] - gained(w).double()
     return Marginals(mean, var.clamp_min_(_SMALLEST_VARIANCE))
 
 
@@ -140,21 +138,22 @@ def sample_joint(mean: Tensor, cov: Tensor, n_samples: int, rng: np.random.Gener
 
 
 def leave_one_out(
-    marginals: Marginals, explained: Tensor, kept: Tensor, alpha: Tensor
+    marginals: Marginals, inducing_variance: Tensor, cavity_share: Tensor, alpha: Tensor
 ) -> Marginals:
     """q(h_n) without label n, for each label: its site is divided out of the posterior.
 
-    All (O, L): ``explained`` is the part s of each variance that u carries, ``w_n^T Cov[v] w_n``;
-    ``kept`` is 1 - lambda2 s and ``alpha`` is lambda1 - lambda2 m. The engine hands these over,
-    because it has them to more digits than the differences would give.
+    All (O, L): ``inducing_variance`` is the part s of each variance that u carries,
+    ``w_n^T Cov[v] w_n``; ``cavity_share`` is 1 - lambda2 s and ``alpha`` is lambda1 - lambda2 m.
+    The engine hands these over, because it has them to more digits than the differences would
+    give.
     """
     # 1/s_- = 1/s - lambda2, arranged so that s = 0 (no features at all) is no special case.
-    without = explained / kept.clamp_min(torch.finfo(kept.dtype).tiny)
+    without = inducing_variance / cavity_share.clamp_min(torch.finfo(cavity_share.dtype).tiny)
     mean = marginals.mean - without * alpha
-    var = (marginals.var - explained + without).clamp_min(_SMALLEST_VARIANCE)
+    var = (marginals.var - inducing_variance + without).clamp_min(_SMALLEST_VARIANCE)
     # Where the other sites' precision is negative, nothing is left without this one: no division
     # gives a Gaussian then, and the latent is taken for one that nothing is known of.
-    nothing = kept <= 0
+    nothing = cavity_share <= 0
     mean = torch.where(nothing, torch.zeros_like(mean), mean)
     var = torch.where(nothing, marginals.var, var)
     return Marginals(mean, var)

@@ -19,14 +19,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from nodegp.budget import budget
 from nodegp.operators import GraphOperator
 
-# Columns at a time, and bytes of such a block. Few columns waste the reading of the edges; many
-# run out of the caches, and out of memory on a large graph.
-_COLUMNS = 64
-_BLOCK = 64 << 20
-_CACHE = 8 << 20  # bytes of columns up to which more than that at a time are faster
-_ENTRIES = 1 << 27  # entries of rows of F: with their indices 1.5 GiB
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
 _SPARSE = 0.01  # share of entries up to which the next product is faster in sparse form
 _PATIENCE = 2.0  # seconds between two lines of progress
@@ -124,7 +119,7 @@ def propagate_blocks(
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """F @ columns a block at a time: for sums over them, of which no more is needed at once."""
     started = said = time.monotonic()
-    for some in column_blocks(len(source), operator.n_nodes):
+    for some in operator.column_blocks(len(source)):
         yield some, _carry(operator, polynomial, source.block(some))
         now, watcher = time.monotonic(), _watcher.get()
         if watcher is not None and now - said > _PATIENCE and some.stop < len(source):
@@ -209,17 +204,17 @@ def filter_rows(
     that is nearly everywhere.
     """
     parts, entries = [sp.csr_array((0, operator.n_nodes))], 0
-    for some in column_blocks(len(nodes), operator.n_nodes):
+    for some in operator.column_blocks(len(nodes)):
         rows = filter_rows_dense(operator, polynomial, nodes[some]).T
         size = np.abs(rows)
         rows = np.where(size > _NEGLIGIBLE * size.max(axis=1, keepdims=True), rows, 0.0)
         parts.append(sp.csr_array(rows))
         entries += parts[-1].nnz
-        if entries > _ENTRIES:
+        if entries > budget.large:
             raise ValueError(
                 f"the filter's rows for {len(nodes)} of {operator.n_nodes} nodes have more than "
-                f"{_ENTRIES:,} entries. Ask about fewer nodes at a time, take a smaller order, or "
-                "filter the features (on='features')."
+                f"{budget.large:,} entries. Ask about fewer nodes at a time, take a smaller order, "
+                "or filter the features (on='features')."
             )
     return sp.csr_array(sp.vstack(parts, format="csr"))
 
@@ -314,17 +309,6 @@ def _chebyshev(
         following = operator.matmul(current, -2.0, previous.clone(), transposed)
         yield following.numpy()
         previous, current = current, following
-
-
-# --- blocks -------------------------------------------------------------------------------------
-
-
-def column_blocks(n_columns: int, n_nodes: int) -> Iterator[slice]:
-    """Cuts columns of N entries each into blocks of bounded size."""
-    column = 4 * max(n_nodes, 1)  # bytes
-    step = int(np.clip(_BLOCK // column, 8, max(_CACHE // column, _COLUMNS)))
-    for start in range(0, n_columns, step):
-        yield slice(start, min(start + step, n_columns))
 
 
 def dense(matrix: sp.csc_array, dtype: type[np.floating] | None = None) -> np.ndarray:

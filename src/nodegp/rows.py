@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,10 +17,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from nodegp.budget import blocks, budget
+from nodegp.identity import fingerprint
 from nodegp.linalg import sparse_matmul
-
-_DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
-_CACHED = 1 << 18  # entries at a time that stay in the processor's cache
 
 InnerProducts = Callable[[slice], Tensor]
 
@@ -115,15 +113,13 @@ class Rows:
         return sp.csr_array(parts, shape=v.shape)
 
     @cached_property
-    def fingerprints(self) -> tuple[bytes, ...]:
+    def fingerprints(self) -> tuple[str, ...]:
         """What each row can be known by again: one hash for equal rows."""
-        if self.is_sparse:
-            v = self.values
-            spans = zip(v.indptr[:-1], v.indptr[1:], strict=True)
-            pieces = (v.indices[a:b].tobytes() + v.data[a:b].tobytes() for a, b in spans)
-        else:
-            pieces = (row.tobytes() for row in self.values.detach().numpy())
-        return tuple(sha256(piece).digest() for piece in pieces)
+        if not self.is_sparse:
+            return tuple(fingerprint(row) for row in self.values.detach().numpy())
+        v = self.values
+        spans = zip(v.indptr[:-1], v.indptr[1:], strict=True)
+        return tuple(fingerprint(v.indices[a:b], v.data[a:b]) for a, b in spans)
 
 
 class RowSource(Protocol):
@@ -161,9 +157,10 @@ def row_squares(matrix: sp.csr_array) -> np.ndarray:
 
 def squared_lengths(rows: np.ndarray) -> Tensor:
     """|x|^2 of each row of an array, summed in double precision."""
-    step = max(_CACHED // max(rows.shape[1], 1), 1)
-    parts = torch.from_numpy(rows).split(step)
-    return torch.cat([part.square().sum(1, dtype=torch.float64) for part in parts])
+    values, lengths = torch.from_numpy(rows), torch.empty(len(rows), dtype=torch.float64)
+    for block in blocks(len(rows), rows.shape[1], budget.cached):
+        lengths[block] = values[block].square().sum(1, dtype=torch.float64)
+    return lengths
 
 
 def width_of(matrix: Any) -> int:
@@ -176,7 +173,7 @@ def inner_products(left: Rows, right: Rows) -> Tensor:
     if left.is_sparse and right.is_sparse:
         a, b = _same_width(left.values, right.values)
         # Sparse times dense is the faster product; the dense side must be small, though.
-        small = b.shape[0] * b.shape[1] <= _DENSE
+        small = b.shape[0] * b.shape[1] <= budget.passing
         inner = torch.from_numpy(a @ _dense_transpose(b) if small else (a @ b.T).toarray())
         if left.centre is not None:
             inner -= torch.from_numpy(b @ left.centre)

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -21,47 +20,22 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from nodegp import inference
-from nodegp.features import Preprocessor
-from nodegp.filters import (
-    Chebyshev,
-    Diffusion,
-    Filter,
-    Identity,
-    InverseCosine,
-    MaternFilter,
-    NeighbourMean,
-    PageRank,
-    Propagation,
-    RandomWalk,
-    RegularisedLaplacian,
-    SumOfFilters,
-)
+from nodegp.component import as_component
+from nodegp.features import FeatureRows
+from nodegp.filters import Filter, SumOfFilters
 from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing
 from nodegp.interchange import as_graph, node_labels
-from nodegp.kernels import Kernel
 from nodegp.labels import Observations, as_labels, check_confidence, is_labelled
 from nodegp.likelihoods import Likelihood
-from nodegp.model import Explanation, FittedModel, Settings
-from nodegp.neighbours import joined_graph, table_graph
+from nodegp.model import Explanation, FittedModel, Recipe, Settings
+from nodegp.model.recipe import Kernels
+from nodegp.neighbours import Table, joined_graph, table_graph
 from nodegp.posterior import sample_joint
+from nodegp.preprocessing import Preprocessing
 from nodegp.prior import Domain
 from nodegp.propagation import watched
 from nodegp.seeds import generator
-
-FILTERS: dict[str, type[Filter]] = {
-    "mean": NeighbourMean,
-    "identity": Identity,
-    "pagerank": PageRank,
-    "propagation": Propagation,
-    "laplacian": RegularisedLaplacian,
-    "diffusion": Diffusion,
-    "walk": RandomWalk,
-    "cosine": InverseCosine,
-    "matern": MaternFilter,
-    "chebyshev": Chebyshev,
-}
-ENGINES = {"dual": inference.Dual, "adam": inference.Adam}
 
 
 class fitted:
@@ -87,7 +61,7 @@ class Start(NamedTuple):
 
     domain: Domain
     observations: Observations
-    is_table: bool
+    n_neighbors: int | None  # None unless it was a table
     described: dict[str, Any]  # attributes of scikit-learn that tell of the input
 
 
@@ -95,32 +69,28 @@ class GraphGP(BaseEstimator):
     """What classifier and regressor share: fitting, and predicting h."""
 
     # Parameters, which each kind sets in its own __init__ as scikit-learn wants it.
-    kernel: Kernel | tuple[Kernel, ...] | None
+    recipe: Recipe | str
+    kernel: Kernels | None
     filter: Filter | str | None
     likelihood: Likelihood | str | None
-    features: str
-    center: bool | None
+    preprocessing: Preprocessing | str | None
     inducing: Inducing | str
-    n_inducing: int | None
     engine: inference.Engine | str
     unlabelled: Any
-    n_neighbors: int
-    max_iter: int | None
-    tol: float | None
-    dtype: str | None
     random_state: Any
     verbose: int
 
     model_: FittedModel
-    table_: bool  # whether it was fitted on a table
+    n_neighbors_: int | None  # None unless it was fitted on a table
 
     graph_ = fitted(lambda model: model.graph)
     preprocessor_ = fitted(lambda model: model.preprocessor)
-    features_ = fitted(lambda model: model.preprocessor.kind)
-    filter_ = fitted(lambda model: model.filter)
+    preprocessing_ = fitted(lambda model: model.preprocessor.kind)
+    recipe_ = fitted(lambda model: model.recipe)
+    filter_ = fitted(lambda model: model.recipe.filter)
     prior_ = fitted(lambda model: model.prior)
-    kernel_ = fitted(lambda model: model.kernels[0] if len(model.kernels) == 1 else model.kernels)
-    likelihood_ = fitted(lambda model: model.likelihood)
+    kernel_ = fitted(lambda model: model.recipe.kernel)
+    likelihood_ = fitted(lambda model: model.recipe.likelihood)
     inducing_ = fitted(lambda model: model.inducing)
     posterior_ = fitted(lambda model: model.posterior)
     labelled_ = fitted(lambda model: model.observations.nodes)
@@ -135,24 +105,36 @@ class GraphGP(BaseEstimator):
 
     # --- fitting ----------------------------------------------------------------------------
 
-    def _start(self, X: Any, y: Any, label_confidence: Any) -> Start:
+    def _with_parts(self, recipe: Recipe) -> Recipe:
+        """A recipe with the parts that were given beside it in the place of its own."""
+        parts: dict[str, Any] = {}
+        if self.filter not in (None, "auto"):
+            parts["filter"] = as_component(self.filter, Filter, "filter")
+        if self.kernel is not None:
+            parts["kernel"] = self.kernel
+        if self.likelihood is not None:
+            parts["likelihood"] = as_component(self.likelihood, Likelihood, "likelihood")
+        if isinstance(self.preprocessing, str):
+            parts["preprocessing"] = replace(recipe.preprocessing, kind=self.preprocessing)
+        elif self.preprocessing is not None:
+            parts["preprocessing"] = self.preprocessing
+        return replace(recipe, **parts)
+
+    def _start(self, X: Any, y: Any, label_confidence: Any, recipe: Recipe) -> Start:
         """The graph to fit, and what is known of its nodes."""
-        if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
-            raise ValueError(
-                f"n_neighbors must be a whole number of at least 1, got {self.n_neighbors!r}"
-            )
         y, X = node_labels(X, y, self.unlabelled), as_graph(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        if isinstance(X, Graph):
+        table = None if isinstance(X, Graph) else _as_table(X)
+        if table is None:
             described = {"n_features_in_": X.n_features}
             n_nodes, raw = X.n_nodes, X.features
         else:
             # On a copy: nothing of this estimator changes before the fit has succeeded.
             looked = clone(self)
-            raw = _table(validate_data(looked, X, accept_sparse="csr", dtype="numeric"))
+            raw = _numbers(validate_data(looked, table.rows, accept_sparse="csr", dtype="numeric"))
             described = {k: v for k, v in vars(looked).items() if k.endswith("_in_")}
             n_nodes = raw.shape[0]
         y = column_or_1d(as_labels(y), warn=True, dtype=None)
@@ -161,10 +143,10 @@ class GraphGP(BaseEstimator):
                 f"y has {len(y)} entries for {n_nodes} nodes; give one per node, with "
                 f"{self.unlabelled!r} where there is no label"
             )
-        preprocessor = Preprocessor.fit(raw, self._kind(raw), self._centred(), n_nodes)
-        is_table = not isinstance(X, Graph)
-        if is_table:
-            X = table_graph(raw, preprocessor.rows_of(raw, n_nodes), self.n_neighbors)
+        preprocessor = recipe.preprocessing.fit(raw, n_nodes)
+        if table is not None:
+            rows = FeatureRows.of(preprocessor, raw, n_nodes)
+            X = table_graph(raw, rows, table.n_neighbors)
         mask = is_labelled(y, self.unlabelled)
         if not mask.any():
             raise ValueError(
@@ -174,42 +156,21 @@ class GraphGP(BaseEstimator):
         labelled = np.flatnonzero(mask)
         confidence = check_confidence(label_confidence, n_nodes, labelled)
         observations = Observations(labelled, y[labelled], confidence)
-        return Start(Domain(X, preprocessor), observations, is_table, described)
+        n_neighbors = None if table is None else table.n_neighbors
+        return Start(Domain(X, preprocessor), observations, n_neighbors, described)
 
     def _finish(self, model: FittedModel, start: Start) -> Self:
         """Take over a fitted model."""
         self.model_ = model
-        self.table_ = start.is_table
+        self.n_neighbors_ = start.n_neighbors
         for name, value in start.described.items():
             setattr(self, name, value)
         self._check_converged()
         return self
 
-    def _settings(self, likelihood: Likelihood, calibrate: bool = False) -> Settings:
-        names = (None, "float64", "float32")
-        if self.dtype not in names:
-            raise ValueError(f"dtype must be 'float64' or 'float32', got {self.dtype!r}")
-        return Settings(
-            likelihood,
-            self.inducing,
-            self.n_inducing,
-            self._engine(),
-            self.dtype or "float64",
-            calibrate,
-            self.random_state,
-        )
-
-    def _kind(self, raw: Any) -> str:
-        """How features are preprocessed."""
-        return self.features
-
-    def _centred(self) -> bool:
-        return bool(self.center)
-
-    def _engine(self) -> inference.Engine:
-        engine = component(self.engine, ENGINES, inference.Dual, inference.Engine, "engine")
-        changes = {"max_iter": self.max_iter, "tol": self.tol}
-        return replace(engine, **{k: v for k, v in changes.items() if v is not None})
+    def _settings(self) -> Settings:
+        engine = as_component(self.engine, inference.Engine, "engine")
+        return Settings(self.inducing, engine, self.random_state)
 
     def _check_converged(self) -> None:
         if not self.converged_:
@@ -322,15 +283,16 @@ class GraphGP(BaseEstimator):
         X = as_graph(X)
         if isinstance(X, Graph):
             return self.model_.domain(X), X.numbers(nodes)
-        if not self.table_:
+        if self.n_neighbors_ is None:
             raise TypeError(
                 f"the model was fitted on a Graph; predict on a nodegp.Graph too, not on a "
                 f"{type(X).__name__}"
             )
-        raw = _table(validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False))
-        rows = self.preprocessor_.rows_of(raw, raw.shape[0])
+        rows = _as_table(X).rows
+        raw = _numbers(validate_data(self, rows, accept_sparse="csr", dtype="numeric", reset=False))
+        rows = FeatureRows.of(self.preprocessor_, raw, raw.shape[0])
         known = self.model_.domain()  # a table's rows are always kept
-        graph = joined_graph(known.graph, known.rows, raw, rows, self.n_neighbors)
+        graph = joined_graph(known.graph, known.rows, raw, rows, self.n_neighbors_)
         return self.model_.domain(graph), known.n_nodes + check_nodes(nodes, raw.shape[0])
 
     def save(self, path: str | Path, include_graph: bool = False) -> None:
@@ -352,20 +314,11 @@ class GraphGP(BaseEstimator):
         return tags
 
 
-def component(value: Any, names: dict[str, Any], default: Any, kind: type, what: str) -> Any:
-    """A part of the model given as an object, by name, or not at all."""
-    if value is None:
-        return default()
-    if isinstance(value, kind):
-        return value
-    if isinstance(value, str) and value in names:
-        return names[value]()
-    raise ValueError(
-        f"{what} must be one of {list(names)} or a {kind.__name__} object, got {value!r}"
-    )
+def _as_table(X: Any) -> Table:
+    return X if isinstance(X, Table) else Table(X)
 
 
-def _table(raw: Any) -> Any:
+def _numbers(raw: Any) -> Any:
     """A checked table as the features of a graph."""
     kind = raw.data.dtype if hasattr(raw, "indptr") else raw.dtype
     return raw if kind in (np.float32, np.float64) else raw.astype(np.float64)

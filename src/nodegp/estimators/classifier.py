@@ -12,23 +12,21 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
-from nodegp.estimators.base import FILTERS, GraphGP, component, fitted
+from nodegp.component import as_component
+from nodegp.estimators.base import GraphGP, fitted
 from nodegp.estimators.conventions import labelled_accuracy
-from nodegp.features import kind_for
-from nodegp.filters import Filter, NeighbourMean
+from nodegp.filters import Filter
 from nodegp.inducing import Inducing
 from nodegp.interchange import as_frame, as_graph, prediction_table
-from nodegp.kernels import Kernel, Polynomial
-from nodegp.likelihoods import Bernoulli, Likelihood, RobustMax, Softmax
-from nodegp.model import FittedClassifier, fit_classifier
+from nodegp.likelihoods import Likelihood
+from nodegp.model import FittedClassifier, Recipe, fit_classifier, paper_recipe
 from nodegp.model.calibration import in_sets
 from nodegp.model.classifier import array_entropy
-from nodegp.model.recipes import Score, default_kernel
+from nodegp.model.comparison import Score
+from nodegp.model.recipe import DEFAULT, Kernels
 from nodegp.model.selection import select_classifier
 from nodegp.posterior import Marginals
-from nodegp.prior import make_prior
-
-LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax, "bernoulli": Bernoulli}
+from nodegp.preprocessing import Preprocessing
 
 
 class GraphGPClassifier(ClassifierMixin, GraphGP):
@@ -36,42 +34,33 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
     Parameters
     ----------
+    recipe : "auto" (default), "paper" or a Recipe
+        What the model is made of. "auto" compares a short list (see docs/choices.md) by
+        leave-one-out predictions, and keeps the scores in ``selection_``. "paper" is the published
+        model: ``(<x, x'> + offset)^3`` with the offset learnt (and a variance, where the likelihood
+        can tell), neighbourhood mean, TF-IDF, robust-max, no calibration.
     kernel : Kernel, optional
-        Base kernel on features; by default linear on rows of length one, and a bias. For a sum of
-        filters, also a tuple with one for each.
-    filter : "auto" (default), a name, or a Filter of :mod:`nodegp.filters`
-        "auto" compares a short list (see docs/choices.md) by leave-one-out predictions, and keeps
-        the scores in ``selection_``. Names: "mean" (the paper's), "identity", "pagerank",
-        "propagation", "laplacian", "diffusion", "walk", "cosine", "matern", "chebyshev".
-    likelihood : "softmax" (default), "robustmax", "bernoulli" (two classes), or a Likelihood
-    features : "auto", "damped", "tfidf", "root", "l2", "standardise" or "raw"
-        Preprocessing; "auto" takes the square root of TF-IDF for sparse counts ("damped"), square
-        roots of other sparse non-negative features, and standardises the rest. Rows of roots have
-        length one. If preset is "paper" there are no roots: "tfidf" and "l2". ``features_`` says
-        which was taken.
-    center : bool, optional
-        Also subtract the mean row, as is done unless preset is "paper". Sparse features stay
-        sparse.
+        Base kernel on features, in the place of the recipe's. For a sum of filters, also a tuple
+        with one for each.
+    filter : a name, or a Filter of :mod:`nodegp.filters`, optional
+        In the place of the recipe's; nothing is compared then, unless it is "auto". Names: "mean"
+        (the paper's), "identity", "pagerank", "propagation", "laplacian", "diffusion", "walk",
+        "cosine", "matern", "chebyshev".
+    likelihood : "softmax", "robustmax", "bernoulli" (two classes), or a Likelihood, optional
+        In the place of the recipe's: softmax, or robust-max for "paper".
+    preprocessing : a kind (see Preprocessing) or a Preprocessing, optional
+        In the place of the recipe's; with a kind alone it stays as it is whether the mean row is
+        subtracted. By default the square root of TF-IDF for sparse counts, square roots of other
+        sparse non-negative features, both with rows of length one, and standardised columns for
+        the rest; all centred. ``preprocessing_`` says which was taken.
     inducing : "auto", "labelled", "points", or an Inducing
         "labelled" has no sparse approximation; "points" scales to many labels.
-    n_inducing : int, optional
-        How many points.
     engine : "dual" (default), "adam" (the paper's), or an Engine
-    calibrate : "auto", "loo" or None
-        "loo" fits a temperature on leave-one-out predictions; "auto" does, unless preset is
-        "paper". It never changes which class is likeliest.
-    preset : None or "paper"
-        "paper" is the paper's model for whatever is not given: ``(<x, x'> + offset)^3`` with the
-        offset learnt (and a variance, where the likelihood can tell), neighbourhood mean,
-        robust-max, no calibration. The engine is its own choice.
+    calibrate : bool, optional
+        Whether a temperature is fitted on leave-one-out predictions; by default the recipe's: yes,
+        but for "paper". It never changes which class is likeliest.
     unlabelled : default -1
         The value in y that means no label; None and NaN mean it too.
-    n_neighbors : int
-        For plain tables: neighbours in the graph that is built.
-    max_iter, tol : optional
-        Passed to the engine in place of its own.
-    dtype : optional
-        The precision of the linear algebra of a fit; "float64".
     random_state : int, Generator or RandomState, optional
     verbose : int
         1 prints progress to standard error.
@@ -79,14 +68,16 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     Attributes
     ----------
     model_ : the fitted model itself, a value that never changes
-    classes_, kernel_, filter_, likelihood_, inducing_, features_, preprocessor_ : what was used
+    recipe_ : what it was made of, complete, with what was learnt
+    kernel_, filter_, likelihood_ : parts of it
+    classes_, inducing_, preprocessing_, preprocessor_ : what was used
     prior_ : kernel and filter together, with what was learnt
     posterior_ : q and what it needs
     labelled_, labels_, label_confidence_ : the labelled nodes' numbers and what was said of them
     label_weights_ : (labels, latents) what each label adds to the latent means, see ``explain``
     loo_proba_ : (labels, classes) leave-one-out probabilities, in the order of ``labelled_``
     temperature_ : 1.0 unless calibrated
-    selection_ : with filter "auto", how each recipe did; else empty
+    selection_ : how each recipe did, if several were compared; else empty
     elbo_, elbo_trace_, n_iter_, converged_, jitter_ : how the fit went
     """
 
@@ -103,39 +94,27 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
     def __init__(
         self,
-        kernel: Kernel | tuple[Kernel, ...] | None = None,
+        recipe: Recipe | str = "auto",
+        kernel: Kernels | None = None,
         filter: Filter | str | None = None,
         likelihood: Likelihood | str | None = None,
-        features: str = "auto",
-        center: bool | None = None,
+        preprocessing: Preprocessing | str | None = None,
         inducing: Inducing | str = "auto",
-        n_inducing: int | None = None,
         engine: inference.Engine | str = "dual",
-        calibrate: str | None = "auto",
-        preset: str | None = None,
+        calibrate: bool | None = None,
         unlabelled: Any = -1,
-        n_neighbors: int = 10,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        dtype: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
+        self.recipe = recipe
         self.kernel = kernel
         self.filter = filter
         self.likelihood = likelihood
-        self.features = features
-        self.center = center
+        self.preprocessing = preprocessing
         self.inducing = inducing
-        self.n_inducing = n_inducing
         self.engine = engine
         self.calibrate = calibrate
-        self.preset = preset
         self.unlabelled = unlabelled
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
 
@@ -159,62 +138,44 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         classes : sequence, optional
             All classes there are, if some have no label yet.
         """
-        if self.calibrate not in (None, "loo", "auto"):
-            raise ValueError(f"calibrate must be 'auto', 'loo' or None, got {self.calibrate!r}")
-        if self.preset not in (None, "paper"):
-            raise ValueError(f"preset must be 'paper' or None, got {self.preset!r}")
-        start = self._start(X, y, label_confidence)
-        likelihood = self._new_likelihood()
-        kernel = self._new_kernel(likelihood)
-        calibrate = self.calibrate == "loo" or (self.calibrate == "auto" and self.preset is None)
-        settings = self._settings(likelihood, calibrate)
-        domain, observations = start.domain, start.observations
+        recipe, is_open = self._recipe()
+        start = self._start(X, y, label_confidence, recipe)
+        fit = select_classifier if is_open else fit_classifier
         with self._watched():
-            if self.filter == "auto" or (self.filter is None and self.preset is None):
-                if isinstance(kernel, tuple):
-                    raise ValueError("several kernels go with a sum of filters; name the filter")
-                model = select_classifier(
-                    domain, observations, kernel, settings, classes, self._report
-                )
-            else:
-                kind = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
-                kernel = kernel or default_kernel(kind, domain.graph, learnt=True)
-                prior = make_prior(kind, kernel, domain)
-                model = fit_classifier(
-                    domain, observations, kind, prior, settings, classes, self._report
-                )
+            model = fit(
+                start.domain, start.observations, recipe, self._settings(), classes, self._report
+            )
         return self._finish(model, start)
 
-    def _new_likelihood(self) -> Likelihood:
-        usual = Softmax if self.preset is None else RobustMax
-        likelihood = component(self.likelihood, LIKELIHOODS, usual, Likelihood, "likelihood")
-        if not likelihood.classifies:
-            raise ValueError(f"likelihood {likelihood!r} is for regression: use GraphGPRegressor")
-        return likelihood
-
-    def _new_kernel(self, likelihood: Likelihood) -> Kernel | tuple[Kernel, ...] | None:
-        if self.kernel is not None or self.preset is None:
-            return self.kernel
-        # A likelihood that only compares latents cannot tell their common scale.
-        fixed = ("variance",) if likelihood.scale_invariant else ()
-        return Polynomial(3, 1.0, 5.0, fixed=fixed)
-
-    def _kind(self, raw: Any) -> str:
-        if self.features != "auto" or raw is None:
-            return self.features
-        kind = kind_for(raw)
-        return ({"l2": "root"} if self.preset is None else {"damped": "tfidf"}).get(kind, kind)
-
-    def _centred(self) -> bool:
-        return self.preset is None if self.center is None else bool(self.center)
-
-    def _engine(self) -> inference.Engine:
-        engine = super()._engine()
-        if isinstance(engine, inference.Dual) and self.engine == "dual":
-            # Our own kernel starts where it should be; few labels would send it anywhere.
-            own = self.preset is None and self.kernel is None
-            return replace(engine, prior=1.0 if own else None)
-        return engine
+    def _recipe(self) -> tuple[Recipe, bool]:
+        """What the model is made of, and whether its filter is to be chosen among several."""
+        if self.calibrate not in (None, True, False):
+            raise ValueError(f"calibrate must be True, False or None, got {self.calibrate!r}")
+        if isinstance(self.recipe, Recipe):
+            recipe = self.recipe
+        elif self.recipe == "auto":
+            # A kernel of ours starts where it should be; few labels would send it anywhere.
+            recipe = DEFAULT if self.kernel is None else replace(DEFAULT, hyperprior_std=None)
+        elif self.recipe == "paper":
+            likelihood = self.likelihood
+            if likelihood is not None:
+                likelihood = as_component(likelihood, Likelihood, "likelihood")
+            recipe = paper_recipe(likelihood)
+        else:
+            raise ValueError(
+                f"recipe must be 'auto', 'paper' or a Recipe object, got {self.recipe!r}"
+            )
+        recipe = self._with_parts(recipe)
+        if self.calibrate is not None:
+            recipe = replace(recipe, calibrate=self.calibrate)
+        if not recipe.likelihood.classifies:
+            raise ValueError(
+                f"likelihood {recipe.likelihood!r} is for regression: use GraphGPRegressor"
+            )
+        is_open = self.filter == "auto" or (self.recipe == "auto" and self.filter is None)
+        if is_open and isinstance(recipe.kernel, tuple):
+            raise ValueError("several kernels go with a sum of filters; name the filter")
+        return recipe, is_open
 
     def predict_proba(self, X: Any = None, nodes: Any = None) -> np.ndarray:
         """Class probabilities, shape (nodes, classes), in the order of ``classes_``.
@@ -265,7 +226,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         Their mean over many draws is :meth:`predict_proba` without a temperature.
         """
         draws = torch.from_numpy(self.sample_latent(X, nodes, n_samples, random_state))
-        proba: np.ndarray = self.likelihood_.given(draws.double()).numpy()
+        proba: np.ndarray = self.likelihood_.class_probabilities(draws.double()).numpy()
         return proba[..., : len(self.classes_)]
 
     def predict(self, X: Any = None, nodes: Any = None) -> np.ndarray:

@@ -10,15 +10,15 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nodegp import inference
-from nodegp.estimators.base import FILTERS, GraphGP, component, fitted
+from nodegp.estimators.base import GraphGP, fitted
 from nodegp.estimators.conventions import check_scored, scored
-from nodegp.filters import Filter, NeighbourMean
+from nodegp.filters import Filter
 from nodegp.inducing import Inducing
-from nodegp.kernels import RBF, Kernel
 from nodegp.labels import as_labels, is_labelled
-from nodegp.likelihoods import Gaussian, Likelihood
-from nodegp.model import FittedRegressor, fit_regressor
-from nodegp.prior import make_prior
+from nodegp.likelihoods import Likelihood
+from nodegp.model import FittedRegressor, Recipe, fit_regressor
+from nodegp.model.recipe import REGRESSION, Kernels
+from nodegp.preprocessing import Preprocessing
 
 
 class GraphGPRegressor(RegressorMixin, GraphGP):
@@ -41,52 +41,41 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
 
     def __init__(
         self,
-        kernel: Kernel | tuple[Kernel, ...] | None = None,
+        recipe: Recipe = REGRESSION,
+        kernel: Kernels | None = None,
         filter: Filter | str | None = None,
-        likelihood: Likelihood | None = None,
-        features: str = "auto",
-        center: bool = False,
+        likelihood: Likelihood | str | None = None,
+        preprocessing: Preprocessing | str | None = None,
         inducing: Inducing | str = "auto",
-        n_inducing: int | None = None,
         engine: inference.Engine | str = "dual",
         unlabelled: Any = None,
-        n_neighbors: int = 10,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        dtype: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
+        self.recipe = recipe
         self.kernel = kernel
         self.filter = filter
         self.likelihood = likelihood
-        self.features = features
-        self.center = center
+        self.preprocessing = preprocessing
         self.inducing = inducing
-        self.n_inducing = n_inducing
         self.engine = engine
         self.unlabelled = unlabelled
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, label_confidence: Any = None) -> Self:
         """Fit to a graph some of whose nodes have a target; NaN where there is none."""
-        start = self._start(X, y, label_confidence)
-        likelihood = component(
-            self.likelihood, {"gaussian": Gaussian}, Gaussian, Likelihood, "likelihood"
-        )
-        if likelihood.classifies:
-            raise ValueError(f"likelihood {likelihood!r} is for classes: use GraphGPClassifier")
-        filter = component(self.filter, FILTERS, NeighbourMean, Filter, "filter")
-        prior = make_prior(filter, RBF() if self.kernel is None else self.kernel, start.domain)
-        settings = self._settings(likelihood)
+        if not isinstance(self.recipe, Recipe):
+            raise ValueError(f"recipe must be a Recipe object, got {self.recipe!r}")
+        recipe = self._with_parts(self.recipe)
+        if recipe.likelihood.classifies:
+            raise ValueError(
+                f"likelihood {recipe.likelihood!r} is for classes: use GraphGPClassifier"
+            )
+        start = self._start(X, y, label_confidence, recipe)
         with self._watched():
             model = fit_regressor(
-                start.domain, start.observations, filter, prior, settings, self._report
+                start.domain, start.observations, recipe, self._settings(), self._report
             )
         return self._finish(model, start)
 

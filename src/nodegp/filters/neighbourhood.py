@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +18,8 @@ class NeighbourMean(Filter):
 
     On a weighted graph D is the weighted degree; the node itself counts with weight one.
     """
+
+    alias: ClassVar = "mean"
 
     def weights(self, graph: Graph, nodes: np.ndarray) -> sp.csr_array:
         linked = graph.adjacency[nodes]
@@ -33,6 +36,8 @@ class NeighbourMean(Filter):
 @dataclass(frozen=True)
 class Identity(Filter):
     """h = f: an ordinary Gaussian process on the features; the edges are not used."""
+
+    alias: ClassVar = "identity"
 
     def weights(self, graph: Graph, nodes: np.ndarray) -> None:
         return None

@@ -33,6 +33,7 @@ class PageRank(Spectral):
     power series, cut off at order 10, is off by 0.31.
     """
 
+    alias: ClassVar = "pagerank"
     positive: ClassVar = ("strength",)
     teleport: float = 0.1
     self_loops: bool = field(default=True, kw_only=True)
@@ -69,6 +70,8 @@ class Propagation(Spectral):
     SGC (Wu et al. 2019). Exact: its order is the number of steps.
     """
 
+    alias: ClassVar = "propagation"
+
     steps: int = 2
     order: int = field(init=False, kw_only=True)
     self_loops: bool = field(default=True, kw_only=True)
@@ -86,6 +89,7 @@ class Propagation(Spectral):
 class RegularisedLaplacian(Spectral):
     """g = 1 / (1 + scale lambda) (Smola & Kondor 2003)."""
 
+    alias: ClassVar = "laplacian"
     positive: ClassVar = ("scale",)
     scale: float = 1.0
 
@@ -97,6 +101,7 @@ class RegularisedLaplacian(Spectral):
 class Diffusion(Spectral):
     """Heat that spreads for some time: g = exp(-time lambda) (Kondor & Lafferty 2002)."""
 
+    alias: ClassVar = "diffusion"
     positive: ClassVar = ("time",)
     time: float = 1.0
 
@@ -112,6 +117,7 @@ class RandomWalk(Spectral):
     order is the number of steps.
     """
 
+    alias: ClassVar = "walk"
     positive: ClassVar = ("shift",)
     steps: int = 2
     shift: float = 2.0
@@ -132,6 +138,8 @@ class RandomWalk(Spectral):
 class InverseCosine(Spectral):
     """g = cos(lambda pi / 4) (Smola & Kondor 2003): keeps more of the middle than others."""
 
+    alias: ClassVar = "cosine"
+
     def response(self, eigenvalue: Tensor) -> Tensor:
         return torch.cos(eigenvalue * (math.pi / 4.0))
 
@@ -145,6 +153,7 @@ class MaternFilter(Spectral):
     kappa and ``smoothness`` is nu, which is not learnt.
     """
 
+    alias: ClassVar = "matern"
     positive: ClassVar = ("scale",)
     smoothness: float = 1.5
     scale: float = 1.0
@@ -181,6 +190,8 @@ class Chebyshev(Spectral):
         2022), and unlike those can be read and stay positive when they are learnt. Rising ones
         sharpen what differs from its neighbours; equal ones are the identity.
     """
+
+    alias: ClassVar = "chebyshev"
 
     values: tuple[Any, ...] = (1.0, 0.8, 0.5, 0.3, 0.2)
     order: int = field(init=False, kw_only=True)

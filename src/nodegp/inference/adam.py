@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nodegp.identity import fingerprint
 from nodegp.inducing import Whitened
 from nodegp.inference import checkpoint
 from nodegp.inference.base import Engine, Fit, Problem, Report
@@ -37,6 +39,8 @@ class Adam(Engine):
     by the same fit (cut short, or with a smaller ``max_iter``), goes on from it and ends at the
     same answer as if it had never stopped. The file stays: remove it when done.
     """
+
+    alias: ClassVar = "adam"
 
     max_iter: int = 10_000
     tol: float = 1e-6
@@ -148,7 +152,8 @@ class _Saved:
             }
             # The start's W and variances stand for graph, features, filter and labelled nodes.
             data = [problem.y, problem.confidence, run.start.W, run.start.prior_var, run.points]
-            self.mark = checkpoint.fingerprint(settings, data)
+            arrays = (None if part is None else part.detach().numpy() for part in data)
+            self.mark = fingerprint(settings, *arrays)
 
     def write(self, progress: _Progress) -> None:
         if self.path is None:
@@ -239,10 +244,10 @@ class _Run:
     def marginals(self, projection: Whitened) -> tuple[Marginals, Tensor]:
         """q(h) at the labels, and the part of the variance that u carries."""
         W = projection.W
-        explained = lower_times(self.factor, W).square().sum(1).mT  # (O, L)
+        inducing_variance = lower_times(self.factor, W).square().sum(1).mT  # (O, L)
         slack = (projection.prior_var - W.square().sum(0)).clamp_min(0.0)
-        var = (slack[:, None] + explained).clamp_min(1e-12)
-        return Marginals((self.mean @ W).mT, var), explained
+        var = (slack[:, None] + inducing_variance).clamp_min(1e-12)
+        return Marginals((self.mean @ W).mT, var), inducing_variance
 
     def finish(
         self, elbo: float, trace: np.ndarray, n_iter: int, converged: bool, advice: str
@@ -253,7 +258,7 @@ class _Run:
             prior, likelihood = problem.components(plain)
             points = None if self.points is None else self.points.detach().clone()
             projection = problem.projector(prior, points).whitened()
-            labels, explained = self.marginals(projection)
+            labels, inducing_variance = self.marginals(projection)
             factor = self.factor.tril()
             eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
         # Adam has no sites. The ones that match the likelihood at its q take their place.
@@ -269,9 +274,9 @@ class _Run:
             ),
             likelihood=likelihood,
             label_marginals=labels,
-            explained=explained,
+            inducing_variance=inducing_variance,
             # Short of convergence a site may exceed the posterior's precision.
-            kept=(1.0 - sites.lambda2.mT * explained).clamp_min(1e-6),
+            cavity_share=(1.0 - sites.lambda2.mT * inducing_variance).clamp_min(1e-6),
             alpha=sites.lambda1.mT - sites.lambda2.mT * labels.mean,
             sites=sites,
             elbo=elbo,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from nodegp.component import Component
@@ -38,9 +39,10 @@ class Problem:
     n_latents: int
     rng: np.random.Generator
     warm: Warm | None = None  # to start from; an engine may leave it
-    centre: Mapping[str, float] | None = (
-        None  # of a prior on free parameters; else their own values
-    )
+    # Of a normal prior on the logs of the free parameters, if there is one: their own values unless
+    # others are given.
+    hyperprior_mean: Mapping[str, float] | None = None
+    hyperprior_std: float | None = None
 
     def free_parameters(self) -> dict[str, float]:
         """Hyper-parameters to learn, of prior and likelihood."""
@@ -64,8 +66,8 @@ class Fit:
     posterior: Posterior
     likelihood: Likelihood
     label_marginals: Marginals  # q(h) at the labelled nodes
-    explained: Tensor  # (O, L) the part of that variance which u carries
-    kept: Tensor  # (O, L) what of its precision is left without the label's own site
+    inducing_variance: Tensor  # (O, L) the part of that variance which u carries
+    cavity_share: Tensor  # (O, L) what of its precision is left without the label's own site
     alpha: Tensor  # (O, L) lambda1 - lambda2 m
     sites: Sites
     elbo: float
@@ -79,7 +81,19 @@ class Fit:
 
 @dataclass(frozen=True)
 class Engine(Component):
-    """A way to find q."""
+    """A way to find q. ``dtype`` is the precision of its linear algebra."""
+
+    dtype: str = field(default="float64", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dtype not in ("float64", "float32"):
+            raise ValueError(f"dtype must be 'float64' or 'float32', got {self.dtype!r}")
+
+    @property
+    def template(self) -> Tensor:
+        """A number in that precision."""
+        return torch.zeros((), dtype=getattr(torch, self.dtype))
 
     @abstractmethod
     def fit(self, problem: Problem, report: Report) -> Fit:

@@ -6,9 +6,8 @@ alone and the fit begins anew, over it.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,6 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nodegp.files import write_atomically
-
-
-def fingerprint(settings: Mapping[str, Any], tensors: Iterable[Tensor | None]) -> str:
-    """What tells one fit from another: its settings, data and start."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for tensor in tensors:
-        if tensor is None:
-            digest.update(b"none")
-        else:
-            array = tensor.detach().cpu().contiguous().numpy()
-            digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
 
 
 def write(path: Path, mark: str, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:

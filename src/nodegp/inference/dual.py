@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -45,17 +46,15 @@ class Dual(Engine):
     each. ``tol`` is the sites' relative residual there; the ELBO's
     error is of its square. Free inducing points are moved
     for at most ``point_iter`` iterations after the hyper-parameters have settled.
-
-    ``prior`` is for few labels, whose bound says little of the hyper-parameters and may send them
-    anywhere: their logs are given normal priors, with this standard deviation, around the values
-    that the model was set up with. The ELBO that is reported does not count it.
+    A recipe's prior of the hyper-parameters is not counted in the ELBO that is reported.
     """
+
+    alias: ClassVar = "dual"
 
     max_iter: int = 100
     tol: float = 1e-3
     max_steps: int = 200
     point_iter: int = 20
-    prior: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,8 +62,6 @@ class Dual(Engine):
             raise ValueError(f"Dual: max_iter must be at least 1, got {self.max_iter}")
         if not self.tol > 0:
             raise ValueError(f"Dual: tol must be positive, got {self.tol}")
-        if self.prior is not None and not self.prior > 0:
-            raise ValueError(f"Dual: prior must be positive or None, got {self.prior}")
 
     def fit(self, problem: Problem, report: Report) -> Fit:
         search = _Search(self, problem, report)
@@ -86,9 +83,10 @@ class _Search:
         self.labels = Labels(problem.y, problem.confidence)
         self.names = list(problem.free_parameters())
         self.theta = np.log([*problem.free_parameters().values()])
-        centre = problem.centre or problem.free_parameters()
+        centre = problem.hyperprior_mean or problem.free_parameters()
         self.centre = np.log([centre[name] for name in self.names])
-        self.precision = 0.0 if engine.prior is None else engine.prior**-2
+        spread = problem.hyperprior_std
+        self.precision = 0.0 if spread is None else spread**-2
         self.points: Tensor | None = None
         self.value = -math.inf  # of the best: its ELBO, and the prior of its hyper-parameters
         self.trace: list[float] = []
@@ -145,7 +143,7 @@ class _Search:
             seeds = list(gradients(projection.detached(), state))
         with torch.enable_grad():
             fit = likelihood.expected_log_prob(
-                self.labels.y, *state.labels, self.labels.confidence
+                self.labels.y, *state.label_marginals, self.labels.confidence
             ).sum()
             outputs = list(projection.inputs())
             if fit.requires_grad:  # the likelihood has hyper-parameters of its own
@@ -182,16 +180,16 @@ class _Search:
         solution, projection = self.best
         state = solution.state
         if not solution.converged:
-            advice = self._advice(solution, state.labels.mean.dtype)
+            advice = self._advice(solution, state.label_marginals.mean.dtype)
         plain = {n: float(v) for n, v in zip(self.names, np.exp(self.theta), strict=True)}
         prior, likelihood = self.problem.components(plain)
         inducing = self.problem.projector.inducing(prior, self.points)
         return Fit(
             posterior=Posterior(prior, inducing, *posterior_arrays(projection, state)),
             likelihood=likelihood,
-            label_marginals=state.labels,
-            explained=state.moments.explained.mT,
-            kept=state.moments.kept.mT,
+            label_marginals=state.label_marginals,
+            inducing_variance=state.moments.inducing_variance.mT,
+            cavity_share=state.moments.cavity_share.mT,
             alpha=state.moments.alpha.mT,
             sites=state.sites,
             elbo=state.elbo,

@@ -16,17 +16,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nodegp.budget import blocks, budget
 from nodegp.inducing import Exact, Projection, Whitened
 from nodegp.likelihoods import Expectation, Likelihood
 from nodegp.linalg import not_positive_definite
 from nodegp.posterior import Marginals, Sites
 
-_BLOCK = 1 << 23  # entries of the largest array over (latents, inducing variables, labels)
 # The smallest site precision in the exact form, relative to the prior's. Robust-max, which is
 # not log-concave, asks for negative ones now and then; but dividing by the precision is the
 # cheapest way to the posterior variances. The whitened form takes any that leave B positive.
 _FLOOR = {torch.float64: 1e-6, torch.float32: 1e-3}
-_POINTS = 128  # about the most quadrature points that a likelihood takes per label and latent
 
 
 class Labels(NamedTuple):
@@ -41,8 +40,8 @@ class Moments(NamedTuple):
 
     alpha: Tensor  # (L, O)
     mean: Tensor  # (L, O)
-    explained: Tensor  # (L, O) the part of the variance that u carries
-    kept: Tensor  # (L, O) 1 - lambda2 explained: the cavity's share of the posterior precision
+    inducing_variance: Tensor  # (L, O) the part of the variance that u carries
+    cavity_share: Tensor  # (L, O) of the posterior precision: 1 - lambda2 inducing_variance
     half_log_det: Tensor  # 0.5 log |I + Khat lambda2|, summed over latents
     factor: Tensor  # (L, M, M) A^-1 or chol(B), kept for gradients and the posterior
 
@@ -52,7 +51,7 @@ class State(NamedTuple):
 
     sites: Sites
     moments: Moments
-    labels: Marginals
+    label_marginals: Marginals
     expectation: Expectation
     elbo: float
 
@@ -102,12 +101,12 @@ def _exact_moments(projection: Exact, sites: Sites) -> Moments:
     if failed.any():
         raise not_positive_definite(K, "covariance of the labelled nodes", "with its sites")
     A_inverse = torch.cholesky_inverse(chol_A)
-    kept = A_inverse.diagonal(dim1=1, dim2=2)
-    explained = (1.0 - kept) / lambda2
+    cavity_share = A_inverse.diagonal(dim1=1, dim2=2)
+    inducing_variance = (1.0 - cavity_share) / lambda2
     # S A^-1 S^-1 lambda1, as a sum: faster than a batch of small matrix-vector products.
     alpha = S * (A_inverse * (lambda1 / S)[:, None, :]).sum(2)
     half_log_det = chol_A.diagonal(dim1=1, dim2=2).log().sum()
-    return Moments(alpha, alpha @ K, explained, kept, half_log_det, A_inverse)
+    return Moments(alpha, alpha @ K, inducing_variance, cavity_share, half_log_det, A_inverse)
 
 
 def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
@@ -115,11 +114,10 @@ def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
     W, (lambda1, lambda2) = projection.W, sites
     n_latents, n_labels = lambda1.shape
     n_inducing = len(W)
-    step = max(_BLOCK // (n_latents * n_inducing), 1)
-    blocks = [slice(i, i + step) for i in range(0, n_labels, step)]
+    label_blocks = list(blocks(n_labels, n_latents * n_inducing, budget.passing))
 
     B = torch.diag_embed(W.new_ones(n_latents, n_inducing))
-    for block in blocks:
+    for block in label_blocks:
         Wb = W[:, block]
         B = torch.baddbmm(B, Wb * lambda2[:, None, block], Wb.mT.expand(n_latents, -1, -1))
     chol_B, failed = torch.linalg.cholesky_ex(B)
@@ -128,13 +126,13 @@ def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
 
     pulled = (lambda1 @ W.mT)[:, :, None]  # (L, M, 1)
     mean = torch.cholesky_solve(pulled, chol_B)[:, :, 0] @ W
-    explained = []
-    for block in blocks:
+    parts = []
+    for block in label_blocks:
         Wb = W[:, block].expand(n_latents, -1, -1)
-        explained.append(torch.linalg.solve_triangular(chol_B, Wb, upper=False).square_().sum(1))
+        parts.append(torch.linalg.solve_triangular(chol_B, Wb, upper=False).square_().sum(1))
     half_log_det = chol_B.diagonal(dim1=1, dim2=2).log().sum()
     alpha = lambda1 - lambda2 * mean
-    s = torch.cat(explained, 1)
+    s = torch.cat(parts, 1)
     return Moments(alpha, mean, s, 1.0 - lambda2 * s, half_log_det, chol_B)
 
 
@@ -209,24 +207,24 @@ def evaluate(projection: Projection, likelihood: Likelihood, labels: Labels, sit
         alpha = moments.alpha - moments.alpha.mean(0)
         moments = moments._replace(alpha=alpha, mean=prior_times(projection, alpha))
         sites = Sites(alpha + sites.lambda2 * moments.mean, sites.lambda2)
-    var = moments.explained
+    var = moments.inducing_variance
     if isinstance(projection, Whitened):
         var = var + (projection.prior_var - projection.W.square().sum(0)).clamp_min(0.0)
     at_labels = Marginals(moments.mean.mT, var.mT.clamp_min(1e-12))
     expectation = _expectation(likelihood, labels, at_labels)
     # KL = 0.5 (tr(Cov - I) + |E[v]|^2 + log |I + Khat lambda2|), whitened, in terms of sites.
-    traces = (moments.alpha * moments.mean - sites.lambda2 * moments.explained).sum()
+    traces = (moments.alpha * moments.mean - sites.lambda2 * moments.inducing_variance).sum()
     elbo = float(expectation.value.sum() - 0.5 * traces - moments.half_log_det)  # Eq. 5
     return State(sites, moments, at_labels, expectation, elbo)
 
 
 def _expectation(likelihood: Likelihood, labels: Labels, at: Marginals) -> Expectation:
     """The likelihood's expectation, a bounded number of labels at a time."""
-    step = max(_BLOCK // (_POINTS * at.mean.shape[1]), 1)
+    step = max(budget.passing // (likelihood.fit_points * at.mean.shape[1]), 1)
     if len(at.mean) <= step:
         return likelihood.expectation(labels.y, *at, labels.confidence)
-    blocks = zip(*(t.split(step) for t in (labels.y, *at, labels.confidence)), strict=True)
-    parts = [likelihood.expectation(*block) for block in blocks]
+    pieces = zip(*(t.split(step) for t in (labels.y, *at, labels.confidence)), strict=True)
+    parts = [likelihood.expectation(*piece) for piece in pieces]
     return Expectation(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
@@ -240,27 +238,14 @@ def variance_between(projection: Projection) -> Tensor:
 def start_sites(
     projection: Projection, likelihood: Likelihood, labels: Labels, n_latents: int
 ) -> Sites:
-    """Where to begin: near the answer if the likelihood compares latents, else at the prior.
-
-    On any data q comes out much the same at the labels, once it is put in units of the prior's
-    variance between nodes; starting at its sites saves half of the steps.
-    """
-    prior_var = prior_variance(projection)
-    if not likelihood.shift_invariant or n_latents == 1:
-        lambda2 = _vague(prior_var).expand(n_latents, -1)
+    """Where to begin: near the answer if the likelihood knows where that is, else at the prior."""
+    start = None
+    if n_latents > 1:
+        start = likelihood.start_sites(n_latents, variance_between(projection))
+    if start is None:
+        lambda2 = _vague(prior_variance(projection)).expand(n_latents, -1)
         return Sites(torch.zeros_like(lambda2), lambda2)
-    variance = variance_between(projection)
-    own = torch.eye(n_latents, dtype=prior_var.dtype, device=prior_var.device)
-    if likelihood.scale_invariant:
-        # Twice what they come out as: of the several optima that robust-max has, the better ones
-        # are reached from sites that are too sure rather than from those that are not.
-        usual = Sites((11.4 * own - 0.6) / variance.sqrt(), (3.6 * own + 0.8) / variance)
-    else:
-        y = torch.arange(n_latents, device=prior_var.device)
-        q = Marginals(1.6 * variance.sqrt() * (own - own.mean()), variance * (0.9 - 0.15 * own))
-        sure = torch.ones_like(own[0])
-        usual = sites_from(likelihood.expectation(y, *q, sure), q, torch.zeros_like(sure))
-    return Sites(*(part[:, labels.y] for part in usual))
+    return Sites(*(part[:, labels.y] for part in start))
 
 
 def sites_from(expectation: Expectation, labels: Marginals, floor: Tensor) -> Sites:
@@ -323,7 +308,7 @@ def solve(
     full_rate = 1.0 if len(sites.lambda1) == 1 else 0.7
     accelerate = _Anderson(floor)
     for _ in range(max_steps):
-        target = sites_from(state.expectation, state.labels, floor)
+        target = sites_from(state.expectation, state.label_marginals, floor)
         distance = residual(state.sites, target, prior_var)
         if distance < tol:
             return Solution(state, trace, True)

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nodegp.features import UNIT, WORDS, Preprocessor, kind_for
 from nodegp.io.columns import Chosen
 from nodegp.io.numeric import Numbers
 from nodegp.io.readers import DenseFile, Inputs, Lists, Reader, SparseFile
 from nodegp.io.textual import Categories, Words
+from nodegp.preprocessing import UNIT, WORDS, Preprocessor, kind_for
 
 # So many numeric columns may be words written out; fewer are measurements, even if mostly zero.
 _MANY_COLUMNS = 100

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from nodegp.features import LazyRows, Preprocessor
+from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 from nodegp.io.arrays import read_npy, read_npz
 from nodegp.io.columns import Chosen, Wanted
@@ -24,6 +24,7 @@ from nodegp.io.readers import Inputs
 from nodegp.io.summary import Noted, Summary, summarise
 from nodegp.io.tables import Table, TableFile
 from nodegp.neighbours import table_graph
+from nodegp.preprocessing import Preprocessor
 
 Column = str | int
 
@@ -225,8 +226,8 @@ def _read_labels(
 # --- graphs -----------------------------------------------------------------------------------
 
 
-def raw_rows(features: Any) -> LazyRows:
-    return Preprocessor.fit(features, "raw").rows_of(features, features.shape[0])
+def raw_rows(features: Any) -> FeatureRows:
+    return FeatureRows.of(Preprocessor.fit(features, "raw"), features, features.shape[0])
 
 
 def _nearest(features: Any, ids: np.ndarray, source: TableSource) -> Graph:

@@ -8,6 +8,7 @@ scikit-learn.
 from nodegp.model.classifier import FittedClassifier, fit_classifier
 from nodegp.model.explanation import Explanation
 from nodegp.model.fitted import Diagnostics, FittedModel, Settings
+from nodegp.model.recipe import Recipe, paper_recipe
 from nodegp.model.regressor import FittedRegressor, fit_regressor
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "FittedClassifier",
     "FittedModel",
     "FittedRegressor",
+    "Recipe",
     "Settings",
     "fit_classifier",
     "fit_regressor",
+    "paper_recipe",
 ]

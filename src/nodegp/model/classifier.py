@@ -9,27 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.filters import Filter
+from nodegp.budget import blocks, budget
 from nodegp.inference import Warm
-from nodegp.kernels import Kernel
 from nodegp.labels import Observations, encode, merged_classes, require_classes
 from nodegp.likelihoods import Likelihood, entropy
 from nodegp.linalg import threads_for
 from nodegp.model.calibration import fit_temperature, set_threshold, tempered
-from nodegp.model.fitted import (
-    FittedModel,
-    Report,
-    Settings,
-    fit_posterior,
-    silent,
-)
-from nodegp.model.recipes import Score, planning_recipe
+from nodegp.model.candidates import planning_recipe
+from nodegp.model.comparison import Score
+from nodegp.model.fitted import FittedModel, Report, Settings, fit_posterior, silent
+from nodegp.model.recipe import Recipe
 from nodegp.posterior import Marginals, leave_one_out
-from nodegp.prior import Domain, Prior, learnt_filter
-
-# Values that a likelihood makes at a time, and how many for each node and latent: quadrature
-# points of predictions, draws of entropies.
-_AT_ONCE, _POINTS, _DRAWS = 1 << 19, 20, 1024
+from nodegp.prior import Domain, Prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +31,7 @@ class FittedClassifier(FittedModel):
     loo_proba: np.ndarray  # (O, C) leave-one-out, calibrated
     temperature: float  # 1.0 unless calibrated
     selection: tuple[Score, ...] = ()  # how each recipe did, if there was a choice
-    # The user's kernel where the filter was chosen for it; to plan with.
-    kernel_given: Kernel | None = None
+    has_default_kernel: bool = True  # where there was a choice: else it is the user's
 
     @property
     def targets(self) -> np.ndarray:
@@ -50,15 +40,18 @@ class FittedClassifier(FittedModel):
 
     def probabilities(self, marginals: Marginals) -> np.ndarray:
         """Class probabilities (nodes, C)."""
-        return tempered(_plain(self.likelihood, len(self.classes), marginals), self.temperature)
+        return tempered(
+            _plain(self.recipe.likelihood, len(self.classes), marginals), self.temperature
+        )
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""
-        plain = _plain(self.likelihood, len(self.classes), marginals)
+        plain = _plain(self.recipe.likelihood, len(self.classes), marginals)
         proba = tempered(plain, self.temperature)
         if len(self.classes) == 1:
             return proba, np.zeros(len(proba))
-        left = _by_node(self.likelihood.expected_entropy, marginals, _DRAWS)
+        likelihood = self.recipe.likelihood
+        left = _by_node(likelihood.expected_entropy, marginals, likelihood.entropy_points)
         share = 1.0 - left / np.maximum(array_entropy(plain), 1e-300)
         return proba, np.clip(share, 0.0, 1.0) * array_entropy(proba)
 
@@ -83,83 +76,66 @@ class FittedClassifier(FittedModel):
         model = fit_classifier(
             self.domain(),
             observations,
-            self.filter,
-            self.prior,
+            self.recipe,
             self.settings,
             merged_classes(self.classes, observations.labels),
             report,
             earlier=self,
         )
-        return replace(model, selection=self.selection, kernel_given=self.kernel_given)
+        return replace(model, selection=self.selection, has_default_kernel=self.has_default_kernel)
 
     def planning_prior(self, domain: Domain) -> Prior:
         if not self.selection:
             return self.prior
         # How far features are carried follows the number of labels; a plan should not.
-        chosen = next(score.name for score in self.selection if score.chosen)
-        recipe = planning_recipe(chosen, domain, self.kernel_given)
-        if self.kernel_given is not None:  # its hyper-parameters may have been learnt
-            kernels = self.kernels
-            own = kernels if len(kernels) > 1 else kernels[0]
-            recipe = replace(recipe, kernel=own)
-        return recipe.prior(domain)
+        return planning_recipe(self.recipe, domain, self.has_default_kernel).prior(domain)
 
 
 def fit_classifier(
     domain: Domain,
     observations: Observations,
-    filter: Filter,
-    prior: Prior,
+    recipe: Recipe,
     settings: Settings,
     classes: np.ndarray | None = None,
     report: Report = silent,
     earlier: FittedClassifier | None = None,
 ) -> FittedClassifier:
-    """The posterior of a prior (that a filter was made into) and labels, calibrated.
+    """The posterior of a recipe and labels, calibrated.
 
-    ``classes`` may list classes that no label has yet; ``earlier`` is the model whose
-    hyper-parameters the prior has, to start from.
+    ``classes`` may list classes that no label has yet; ``earlier`` is the model of the same
+    recipe to start from.
     """
     require_classes(observations.labels)
     classes, targets = encode(observations.labels, classes)
     # Less than an even chance would be evidence for the other classes; it says nothing.
     confidence = np.maximum(observations.confidence, 1.0 / max(len(classes), 2))
     observations = Observations(observations.nodes, classes[targets], confidence)
-    likelihood = settings.likelihood if earlier is None else earlier.likelihood
     warm = None
     if earlier is not None:
         warm = Warm(None, None)  # of other latents, should there be a new class
         if len(classes) == len(earlier.classes):
             warm = earlier.warm(observations)
-    fit, inducing, diagnostics = fit_posterior(
+    fit, model = fit_posterior(
         domain,
-        prior,
+        recipe,
         settings,
-        likelihood,
         observations,
         targets.astype(np.int64),
-        likelihood.n_latents(len(classes)),
+        recipe.likelihood.n_latents(len(classes)),
         report,
         earlier,
         warm,
     )
     with threads_for(len(targets)):
-        without = leave_one_out(fit.label_marginals, fit.explained, fit.kept, fit.alpha)
+        without = leave_one_out(
+            fit.label_marginals, fit.inducing_variance, fit.cavity_share, fit.alpha
+        )
         plain = _plain(fit.likelihood, len(classes), without)
     temperature = 1.0
-    if settings.calibrate:
-        temperature = fit_temperature(plain, targets, confidence, *fit.likelihood.usual_temperature)
-    return FittedClassifier(
-        settings=settings,
-        filter=learnt_filter(filter, fit.posterior.prior),
-        preprocessor=domain.preprocessor,
-        graph=domain.graph,
-        observations=observations,
-        inducing=inducing,
-        posterior=fit.posterior,
-        likelihood=fit.likelihood,
-        label_weights=fit.alpha.double().numpy(),
-        diagnostics=diagnostics,
+    if recipe.calibrate:
+        temperature = fit_temperature(plain, targets, confidence, *fit.likelihood.temperature_prior)
+    return model.extended(
+        FittedClassifier,
         classes=classes,
         loo_proba=tempered(plain, temperature),
         temperature=temperature,
@@ -170,17 +146,19 @@ def _plain(likelihood: Likelihood, n_classes: int, marginals: Marginals) -> np.n
     """Class probabilities without a temperature."""
     if n_classes == 1:
         return np.ones((len(marginals.mean), 1))
-    return _by_node(likelihood.predict, marginals, _POINTS)
+    return _by_node(likelihood.predict, marginals, likelihood.predict_points)
 
 
 def _by_node(
-    function: Callable[[Tensor, Tensor], Tensor], marginals: Marginals, points: int
+    function: Callable[[Tensor, Tensor], Tensor], marginals: Marginals, n_points: int
 ) -> np.ndarray:
-    """A function of means and variances, a bounded number of nodes at a time."""
-    step = max(_AT_ONCE // (marginals.mean.shape[1] * points), 1)
-    blocks = zip(*(part.double().split(step) for part in marginals), strict=True)
+    """A function of means and variances that makes so many values for each node and latent, a
+    bounded number of nodes at a time."""
+    mean, var = (part.double() for part in marginals)
+    nodes = blocks(len(mean), mean.shape[1] * n_points, budget.tile // 2)
     with torch.no_grad():
-        result: np.ndarray = torch.cat([function(mean, var) for mean, var in blocks]).numpy()
+        parts = [function(mean[block], var[block]) for block in nodes]
+        result: np.ndarray = torch.cat(parts or [function(mean, var)]).numpy()
     return result
 
 

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import Preprocessor
-from nodegp.filters import Filter
+from nodegp.budget import budget
 from nodegp.graph import Graph
 from nodegp.inducing import Inducing, Labelled, Points, choose
 from nodegp.inference import Dual, Engine, Fit, Problem, Warm
-from nodegp.kernels import Kernel
 from nodegp.labels import Observations
-from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
 from nodegp.model.explanation import Explanation, explain
+from nodegp.model.recipe import Recipe
 from nodegp.posterior import Marginals, Posterior
-from nodegp.prior import Domain, Prior, SumPrior, kernels_of
+from nodegp.preprocessing import Preprocessor
+from nodegp.prior import Domain, Prior, SumPrior, kernels_of, learnt_filter
 from nodegp.seeds import generator
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 Report = Callable[[str], None]
-_JOINT = 1 << 28  # entries of the largest joint covariance: 2 GiB
+M = TypeVar("M", bound="FittedModel")
 
 
 def silent(line: str) -> None:
@@ -36,14 +34,10 @@ def silent(line: str) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model is fitted, whatever its prior."""
+    """How a model is fitted, whatever it is made of."""
 
-    likelihood: Likelihood
     inducing: Inducing | str = "auto"
-    n_inducing: int | None = None
     engine: Engine = field(default_factory=Dual)
-    precision: str = "float64"
-    calibrate: bool = False
     random_state: Seed = None
 
     def choose_inducing(self, n_labels: int, prior: Prior | None = None) -> Inducing:
@@ -51,16 +45,11 @@ class Settings:
         chosen for few labels stays one when many have come in."""
         if self.inducing == "auto" and isinstance(prior, SumPrior):
             return Labelled()
-        return choose(self.inducing, self.n_inducing, n_labels)
+        return choose(self.inducing, n_labels)
 
     def may_sum(self, n_labels: int) -> bool:
         """Whether h may be a sum of functions, of which inducing points are none."""
         return not isinstance(self.choose_inducing(n_labels), Points)
-
-    @property
-    def template(self) -> Tensor:
-        """A number in the precision of the linear algebra."""
-        return torch.zeros((), dtype=getattr(torch, self.precision))
 
 
 @dataclass(frozen=True)
@@ -82,24 +71,19 @@ class Diagnostics:
 class FittedModel:
     """A posterior with its observations; see the classifier and the regressor."""
 
+    recipe: Recipe  # complete, with what was learnt
     settings: Settings
-    filter: Filter  # as the user gave it, with what was learnt
     preprocessor: Preprocessor
     graph: Graph | None  # None in a model that was saved without
     observations: Observations
     inducing: Inducing
     posterior: Posterior
-    likelihood: Likelihood
     label_weights: np.ndarray  # (O, L) what each label adds to the latent means
     diagnostics: Diagnostics
 
     @property
     def prior(self) -> Prior:
         return self.posterior.prior
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return kernels_of(self.prior)
 
     def domain(self, graph: Graph | None = None) -> Domain:
         """A graph with its features as this model sees them; by default the one fitted on."""
@@ -121,7 +105,7 @@ class FittedModel:
 
     def joint(self, domain: Domain, nodes: np.ndarray) -> tuple[Tensor, Tensor]:
         """Mean (nodes, L) and covariance (L, nodes, nodes) of h over the nodes together."""
-        if len(nodes) ** 2 * self.posterior.n_latents > _JOINT:
+        if len(nodes) ** 2 * self.posterior.n_latents > budget.answer:
             raise ValueError(
                 f"the joint covariance of {len(nodes)} nodes and {self.posterior.n_latents} "
                 "latents is too large to hold; pass nodes= to ask about fewer"
@@ -153,7 +137,7 @@ class FittedModel:
         which says how much it mattered."""
         prior = self.prior
         if not isinstance(prior, SumPrior):
-            raise TypeError(f"{type(self.filter).__name__} is no sum of filters")
+            raise TypeError(f"{type(self.recipe.filter).__name__} is no sum of filters")
         with torch.no_grad():
             parts = prior.variances(prior.at(self.domain(), self.observations.nodes))
         sizes = np.array([float(part.mean()) for part in parts])
@@ -166,9 +150,9 @@ class FittedModel:
 
     # --- the next model -----------------------------------------------------------------------
 
-    @abstractmethod
     def update(self, observations: Observations, report: Report = silent) -> Self:
         """The model of these observations, fitted from where this one ended."""
+        raise NotImplementedError
 
     def without_graph(self) -> Self:
         return replace(self, graph=None)
@@ -182,21 +166,30 @@ class FittedModel:
         with threads_for(self.posterior.n_inducing):
             return Warm(self.posterior.marginals(inputs), self.diagnostics.curvature)
 
+    def extended(self, kind: type[M], **own: object) -> M:
+        """This with what a kind of model knows beyond it."""
+        parts = {f.name: getattr(self, f.name) for f in fields(FittedModel)}
+        return kind(**parts, **own)  # type: ignore[arg-type]
+
 
 def fit_posterior(
     domain: Domain,
-    prior: Prior,
+    recipe: Recipe,
     settings: Settings,
-    likelihood: Likelihood,
     observations: Observations,
     targets: np.ndarray,
     n_latents: int,
     report: Report,
     earlier: FittedModel | None = None,
     warm: Warm | None = None,
-) -> tuple[Fit, Inducing, Diagnostics]:
-    """q at the labelled nodes, what its inducing variables are, and how it was found."""
-    rng, template = generator(settings.random_state), settings.template
+) -> tuple[Fit, FittedModel]:
+    """q at the labelled nodes, found with an engine, and the model that it makes.
+
+    ``earlier`` is the model whose hyper-parameters to start from, ``warm`` what its fit knew.
+    """
+    rng, template = generator(settings.random_state), settings.engine.template
+    recipe = recipe.complete(domain.graph)
+    prior = recipe.prior(domain) if earlier is None else earlier.prior
     inducing = settings.choose_inducing(len(targets), prior)
     if isinstance(inducing, Points):
         prior = prior.with_exact_lengths()
@@ -206,22 +199,36 @@ def fit_posterior(
         projector = inducing.prepare(prior, domain, observations.nodes, template, rng, points)
     problem = Problem(
         prior=prior,
-        likelihood=likelihood,
+        likelihood=recipe.likelihood,
         projector=projector,
         y=torch.from_numpy(targets),
         confidence=torch.from_numpy(observations.confidence).to(template),
         n_latents=n_latents,
         rng=rng,
         warm=warm,
-        centre=None if earlier is None else earlier.diagnostics.start,
+        hyperprior_mean=None if earlier is None else earlier.diagnostics.start,
+        hyperprior_std=recipe.hyperprior_std,
     )
     start = problem.free_parameters() if earlier is None else earlier.diagnostics.start
     with threads_for(len(targets)):
         fit = settings.engine.fit(problem, report)
-    return (
-        fit,
-        inducing,
-        Diagnostics(
+    kernels = kernels_of(fit.posterior.prior)
+    learnt = replace(
+        recipe,
+        filter=learnt_filter(recipe.filter, fit.posterior.prior),
+        kernel=kernels if len(kernels) > 1 else kernels[0],
+        likelihood=fit.likelihood,
+    )
+    return fit, FittedModel(
+        recipe=learnt,
+        settings=settings,
+        preprocessor=domain.preprocessor,
+        graph=domain.graph,
+        observations=observations,
+        inducing=inducing,
+        posterior=fit.posterior,
+        label_weights=fit.alpha.double().numpy(),
+        diagnostics=Diagnostics(
             fit.elbo,
             fit.elbo_trace,
             fit.n_iter,

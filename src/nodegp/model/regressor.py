@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nodegp.filters import Filter
 from nodegp.labels import Observations
 from nodegp.model.fitted import FittedModel, Report, Settings, fit_posterior, silent
+from nodegp.model.recipe import Recipe
 from nodegp.posterior import Marginals, leave_one_out
-from nodegp.prior import Domain, Prior, learnt_filter
+from nodegp.prior import Domain
 
 
 @dataclass(frozen=True)
@@ -40,55 +40,37 @@ class FittedRegressor(FittedModel):
 
     @property
     def noise(self) -> float:
-        return float(self.likelihood.parameters()["noise"])
+        return float(self.recipe.likelihood.parameters()["noise"])
 
     def predict(self, domain: Domain, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictive mean of each node, and the standard deviation of an observation there."""
         return self.units.restore(self.marginals(domain, nodes), self.noise)
 
     def update(self, observations: Observations, report: Report = silent) -> FittedRegressor:
-        return fit_regressor(
-            self.domain(), observations, self.filter, self.prior, self.settings, report, self
-        )
+        return fit_regressor(self.domain(), observations, self.recipe, self.settings, report, self)
 
 
 def fit_regressor(
     domain: Domain,
     observations: Observations,
-    filter: Filter,
-    prior: Prior,
+    recipe: Recipe,
     settings: Settings,
     report: Report = silent,
     earlier: FittedRegressor | None = None,
 ) -> FittedRegressor:
-    """The posterior of a prior (that a filter was made into) and targets; ``earlier`` is the
-    model whose hyper-parameters the prior has, to start from."""
+    """The posterior of a recipe and targets; ``earlier`` is the model of the same recipe to start
+    from."""
     targets = observations.labels.astype(np.float64)
     if not np.isfinite(targets).all():
         raise ValueError("y contains infinity; targets must be finite, or NaN for none")
     units = Units.of(targets)
-    standard = ((targets - units.mean) / units.scale).astype(settings.precision)
+    standard = ((targets - units.mean) / units.scale).astype(settings.engine.dtype)
     observations = observations._replace(labels=targets)
-    likelihood = settings.likelihood if earlier is None else earlier.likelihood
     warm = None if earlier is None else earlier.warm(observations)
-    fit, inducing, diagnostics = fit_posterior(
-        domain, prior, settings, likelihood, observations, standard, 1, report, earlier, warm
+    fit, model = fit_posterior(
+        domain, recipe, settings, observations, standard, 1, report, earlier, warm
     )
-    without = leave_one_out(fit.label_marginals, fit.explained, fit.kept, fit.alpha)
+    without = leave_one_out(fit.label_marginals, fit.inducing_variance, fit.cavity_share, fit.alpha)
     noise = float(fit.likelihood.parameters()["noise"])
     loo_mean, loo_std = units.restore(without, noise)
-    return FittedRegressor(
-        settings=settings,
-        filter=learnt_filter(filter, fit.posterior.prior),
-        preprocessor=domain.preprocessor,
-        graph=domain.graph,
-        observations=observations,
-        inducing=inducing,
-        posterior=fit.posterior,
-        likelihood=fit.likelihood,
-        label_weights=fit.alpha.double().numpy(),
-        diagnostics=diagnostics,
-        units=units,
-        loo_mean=loo_mean,
-        loo_std=loo_std,
-    )
+    return model.extended(FittedRegressor, units=units, loo_mean=loo_mean, loo_std=loo_std)

@@ -9,12 +9,13 @@ import torch
 
 from nodegp.inducing import Labelled
 from nodegp.inference import Dual
-from nodegp.kernels import Kernel
 from nodegp.labels import Observations, encode
 from nodegp.linalg import threads_for
+from nodegp.model.candidates import candidates
 from nodegp.model.classifier import FittedClassifier, fit_classifier
+from nodegp.model.comparison import Trial, compare, squared_error
 from nodegp.model.fitted import Report, Settings, silent
-from nodegp.model.recipes import Recipe, Trial, compare, recipes, squared_error
+from nodegp.model.recipe import Recipe
 from nodegp.prior import Domain
 
 _FEWEST, _ENOUGH = 10, 200  # labels to choose a recipe by
@@ -23,47 +24,48 @@ _FEWEST, _ENOUGH = 10, 200  # labels to choose a recipe by
 def select_classifier(
     domain: Domain,
     observations: Observations,
-    kernel: Kernel | None,
+    base: Recipe,
     settings: Settings,
     classes: np.ndarray | None = None,
     report: Report = silent,
 ) -> FittedClassifier:
-    """Try the recipes on the labels, or on some if there are many, and fit the best."""
+    """Try the candidates on the labels, or on some if there are many, and fit the best.
+
+    ``base`` has the parts that all of them share."""
     with threads_for(max(len(observations.nodes), domain.n_nodes // 20)):
-        return _select(domain, observations, kernel, settings, classes, report)
+        return _select(domain, observations, base, settings, classes, report)
 
 
 def _select(
     domain: Domain,
     observations: Observations,
-    kernel: Kernel | None,
+    base: Recipe,
     settings: Settings,
     classes: np.ndarray | None,
     report: Report,
 ) -> FittedClassifier:
     every, targets = encode(observations.labels, classes)
-    sums = settings.may_sum(len(targets))
-    listed = recipes(domain, len(targets) / len(every), kernel, sums)
+    may_sum = settings.may_sum(len(targets))
+    recipes = candidates(domain, len(targets) / len(every), base, may_sum)
     sample = observations
     if len(targets) > _ENOUGH:
         sample = observations.at(np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp))
     if (np.bincount(targets)[targets] > 1).sum() < _FEWEST:
-        listed = listed[:1]
+        recipes = recipes[:1]
     is_quick = isinstance(settings.engine, Dual)
     quick = settings if is_quick else replace(settings, engine=Dual())
 
     def fitted(recipe: Recipe, to: Observations, how: Settings) -> FittedClassifier:
-        prior = recipe.prior(domain)
-        return fit_classifier(domain, to, recipe.filter, prior, how, every, report)
+        return fit_classifier(domain, to, recipe, how, every, report)
 
-    first = fitted(listed[0], sample, quick)
-    errors = _squared_errors(domain, first, listed)
+    first = fitted(recipes[0], sample, quick)
+    errors = _squared_errors(domain, first, recipes)
     models: list[FittedClassifier | None] = [first]
-    for recipe, error in zip(listed[1:], errors[1:], strict=True):
+    for recipe, error in zip(recipes[1:], errors[1:], strict=True):
         is_worse = error is not None and errors[0] is not None and error >= errors[0]
         models.append(None if is_worse else fitted(recipe, sample, quick))
     scores = compare(
-        listed,
+        recipes,
         [
             Trial(e, None, None) if m is None else Trial(e, m.label_scores(), m.diagnostics.elbo)
             for e, m in zip(errors, models, strict=True)
@@ -73,22 +75,22 @@ def _select(
     for score in scores:
         loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
         report(f"{score.name}: leave-one-out log loss {loss}")
-    report(f"taken: {listed[best].name}")
+    report(f"taken: {recipes[best].name}")
     model = models[best]
     if not is_quick or sample is not observations or model is None:
-        model = fitted(listed[best], observations, settings)
-    return replace(model, selection=tuple(scores), kernel_given=kernel)
+        model = fitted(recipes[best], observations, settings)
+    return replace(model, selection=tuple(scores), has_default_kernel=base.kernel is None)
 
 
 def _squared_errors(
-    domain: Domain, first: FittedClassifier, listed: list[Recipe]
+    domain: Domain, first: FittedClassifier, recipes: list[Recipe]
 ) -> list[float | None]:
     """Of least squares with the prior of each recipe, of which a model has the first: one that is
     behind there need not be tried. None where something is still to be learnt."""
-    if len(listed) == 1 or not isinstance(first.inducing, Labelled):
-        return [None] * len(listed)
+    if len(recipes) == 1 or not isinstance(first.inducing, Labelled):
+        return [None] * len(recipes)
     errors: list[float | None] = []
-    for recipe in listed:
+    for recipe in recipes:
         prior, inputs = first.prior, first.posterior.inducing
         if errors:
             prior = recipe.prior(domain)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from nodegp.budget import budget
 from nodegp.kernels import Kernel, LinearForm, Tile
 from nodegp.linalg import sparse_matmul
 from nodegp.prior.base import Cross, Factors, ScaledRows, side_by_side
@@ -16,8 +17,6 @@ from nodegp.prior.inputs import WeightedRows
 from nodegp.prior.lengths import norm_ratios
 from nodegp.prior.tiles import covariance, variance
 from nodegp.rows import InnerProducts, Rows, RowSource
-
-_BY_ROW = 1 << 27  # entries of covariances with every row of the sets: 1 GiB
 
 
 class KernelCross:
@@ -90,7 +89,7 @@ class MixedCross:
         self._kernel, self._sets, self._others = kernel, sets, others
         self._weights: sp.csr_array = sets.weights
         self._by_row: Tensor | None = None
-        if len(sets.rows) * len(others) <= _BY_ROW:
+        if len(sets.rows) * len(others) <= budget.large:
             # With every row once; mixing them range by range then needs no second such array.
             self._by_row = covariance(kernel, WeightedRows(None, sets.rows), others)
 

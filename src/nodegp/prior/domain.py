@@ -18,16 +18,17 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nodegp.features import LazyRows, Preprocessor
+from nodegp.budget import budget
+from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 from nodegp.operators import GraphOperator, operator_of
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior.inputs import cut
 from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
     FilterPolynomial,
     basis_columns,
     basis_rows,
-    column_blocks,
     dense,
     filter_rows,
     filter_rows_dense,
@@ -37,12 +38,10 @@ from nodegp.propagation import (
 )
 from nodegp.rows import Rows, squared_lengths
 
-BUDGET = 1 << 30  # bytes that are kept for each graph: 1 GiB
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
-_LARGEST = 1 << 28  # entries of the largest array of rows that are made at once: 2 GiB
 
 
-class Kept:
+class ArrayCache:
     """Arrays worth keeping, the most recently used up to a budget in bytes."""
 
     def __init__(self, budget: int):
@@ -72,7 +71,7 @@ class Kept:
 
 
 # Kept for as long as the graph lives, and for all models on it that see the same features.
-_kept: WeakKeyDictionary[Graph, Kept] = WeakKeyDictionary()
+_caches: WeakKeyDictionary[Graph, ArrayCache] = WeakKeyDictionary()
 
 
 class Domain:
@@ -82,9 +81,9 @@ class Domain:
         self.graph = graph
         self.preprocessor = preprocessor
         self.in_double = in_double
-        rows = preprocessor.rows_of(graph.features, graph.n_nodes)
-        self.rows: LazyRows = replace(rows, in_double=in_double)
-        self.kept = _kept.setdefault(graph, Kept(BUDGET))
+        rows = FeatureRows.of(preprocessor, graph.features, graph.n_nodes)
+        self.rows: FeatureRows = replace(rows, in_double=in_double)
+        self.cache = _caches.setdefault(graph, ArrayCache(budget.kept_bytes))
         self._mark = preprocessor.fingerprint, np.dtype(self.rows.precision).name
         self._relations: dict[str, Domain] = {}
 
@@ -126,7 +125,7 @@ class Domain:
         """Rows of F X at some nodes; each is made once. They are dense, but for a graph without
         features: there X = I, and they are rows of F."""
         key = ("rows", self._mark, polynomial)
-        found = self.kept.get(key)
+        found = self.cache.get(key)
         known: dict[int, sp.csr_array | np.ndarray] = dict(found) if isinstance(found, dict) else {}
         missing = np.array([n for n in dict.fromkeys(nodes.tolist()) if n not in known], np.intp)
         if len(missing):
@@ -136,7 +135,7 @@ class Domain:
                 row.nbytes if isinstance(row, np.ndarray) else 12 * row.nnz
                 for row in known.values()
             )
-            self.kept.put(key, known, size)
+            self.cache.put(key, known, size)
         parts = [known[n] for n in nodes.tolist()]
         if self.is_featureless:
             empty = sp.csr_array((0, self.n_nodes))
@@ -162,7 +161,7 @@ class Domain:
             weights, touched = cut(filter_rows_short(operator, polynomial, nodes))
             return self.rows.take(touched).combined(weights).dense()
         result = np.empty((len(nodes), self.n_columns))
-        for some in column_blocks(len(nodes), self.n_nodes):
+        for some in operator.column_blocks(len(nodes)):
             back = filter_rows_dense(operator, polynomial, nodes[some], self.rows.precision)
             result[some] = self.rows.transposed_times(back).T
         return result
@@ -174,12 +173,12 @@ class Domain:
         _check_size(len(polynomial) * len(nodes), self.n_columns)
         result = np.empty((len(polynomial), len(nodes), self.n_columns))
         if self._indicators_are_cheaper(polynomial, len(nodes), len(polynomial)):
-            for some in column_blocks(len(nodes), self.n_nodes):
+            for some in operator.column_blocks(len(nodes)):
                 for which, back in enumerate(basis_rows(operator, polynomial, nodes[some])):
                     result[which, some] = self.rows.transposed_times(back).T
             return result
         columns = FeatureColumns(self.rows, np.float64)
-        for some in column_blocks(len(columns), self.n_nodes):
+        for some in operator.column_blocks(len(columns)):
             terms = basis_columns(operator, polynomial, columns.block(some))
             for which, carried in enumerate(terms):
                 result[which, :, some] = carried[nodes]
@@ -188,12 +187,12 @@ class Domain:
     def whole(self, polynomial: FilterPolynomial) -> np.ndarray:
         """F X for all nodes, (N, D): for dense features of fewer columns than there are labels."""
         key = ("whole", self._mark, polynomial)
-        found = self.kept.get(key)
+        found = self.cache.get(key)
         if isinstance(found, np.ndarray):
             return found
         columns = FeatureColumns(self.rows)
         made = propagate(self.operator(polynomial.self_loops), polynomial, columns)
-        self.kept.put(key, made, made.nbytes)
+        self.cache.put(key, made, made.nbytes)
         return made
 
     def _indicators_are_cheaper(
@@ -212,7 +211,7 @@ class Domain:
 
     def kept_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray | None:
         """The answer of :meth:`columns`, if it is there."""
-        found = self.kept.get(("columns", self._mark, polynomial))
+        found = self.cache.get(("columns", self._mark, polynomial))
         if isinstance(found, _Columns) and found.of == rows.fingerprints:
             return found.values
         return None
@@ -224,7 +223,7 @@ class Domain:
         before are taken over, so one more row costs one column.
         """
         key = ("columns", self._mark, polynomial)
-        found = self.kept.get(key)
+        found = self.cache.get(key)
         before = found if isinstance(found, _Columns) else _Columns((), np.zeros((self.n_nodes, 0)))
         if before.of == rows.fingerprints:
             return before.values
@@ -236,7 +235,7 @@ class Domain:
             made = np.take(before.values, [place.get(m, 0) for m in rows.fingerprints], axis=1)
             if new:
                 made[:, new] = self.new_columns(polynomial, rows.take(np.array(new)))
-        self.kept.put(key, _Columns(rows.fingerprints, made), made.nbytes)
+        self.cache.put(key, _Columns(rows.fingerprints, made), made.nbytes)
         return made
 
     def new_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray:
@@ -249,7 +248,7 @@ class Domain:
         found = self.known_scale(polynomial, 0)
         if found is not None:
             return found
-        whole = self.kept.get(("whole", self._mark, polynomial))
+        whole = self.cache.get(("whole", self._mark, polynomial))
         if isinstance(whole, np.ndarray):
             lengths = squared_lengths(whole).numpy()
         else:
@@ -273,26 +272,26 @@ class Domain:
 
     def known_scale(self, polynomial: FilterPolynomial, width: int) -> np.ndarray | None:
         """The lengths of all rows, or their sketches of some width, if they are there."""
-        found = self.kept.get(("scale", self._mark, polynomial, width))
+        found = self.cache.get(("scale", self._mark, polynomial, width))
         return found if isinstance(found, np.ndarray) else None
 
     def put_scale(self, polynomial: FilterPolynomial, width: int, values: np.ndarray) -> None:
         """Keep what :meth:`known_scale` gives: worked out here, or read from a model file."""
         key = ("scale", self._mark, polynomial, width)
-        self.kept.put(key, values, values.nbytes)
+        self.cache.put(key, values, values.nbytes)
 
 
 class _Columns:
     """Inner products with some rows, and which rows those are."""
 
-    def __init__(self, of: tuple[bytes, ...], values: np.ndarray):
+    def __init__(self, of: tuple[str, ...], values: np.ndarray):
         self.of, self.values = of, values
 
 
 class FeatureColumns:
     """The columns of X, dense a block at a time."""
 
-    def __init__(self, rows: LazyRows, dtype: type[np.floating] | None = None):
+    def __init__(self, rows: FeatureRows, dtype: type[np.floating] | None = None):
         self._rows, self._dtype = rows, dtype or rows.precision
         self._made: sp.csc_array | None = None
         if rows.is_sparse:
@@ -314,7 +313,7 @@ class FeatureColumns:
 class ProductColumns:
     """The columns of X M, with few enough columns that a block of them fits in memory."""
 
-    def __init__(self, rows: LazyRows, by: Rows | np.ndarray):
+    def __init__(self, rows: FeatureRows, by: Rows | np.ndarray):
         matrix = by.dense(rows.n_columns).T if isinstance(by, Rows) else by
         self._rows, self._matrix = rows, matrix.astype(rows.precision, copy=False)
         # Dense features are preprocessed once for all columns, sparse ones hardly need it.
@@ -330,7 +329,7 @@ class ProductColumns:
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:
-    if n_rows * n_columns > _LARGEST:
+    if n_rows * n_columns > budget.answer:
         raise ValueError(
             f"the filtered features of {n_rows} nodes would take "
             f"{n_rows * n_columns * 8 / 2**30:.0f} GiB ({n_columns} columns, dense). Use fewer "

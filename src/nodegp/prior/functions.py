@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import LazyRows
+from nodegp.budget import budget
+from nodegp.features import FeatureRows
 from nodegp.filters import Filter, Spectral
 from nodegp.kernels import Kernel, Tile
 from nodegp.prior.base import Cross, Prior
@@ -22,7 +23,6 @@ from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, varia
 from nodegp.rows import Rows, RowSource
 
 _BLOCK = 64  # of many nodes that are asked for with many others, at a time
-_SAMPLE = 1 << 25  # entries of filtered rows that inducing points are looked for among: 256 MiB
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class FilteredFunction(OneFunction):
     def neighbours(self, a: WeightedRows) -> tuple[np.ndarray, np.ndarray, WeightedRows]:
         """The nodes that one input's h is made of, their weights, and f itself at each."""
         rows = a.rows
-        if not isinstance(rows, LazyRows) or rows.index is None:
+        if not isinstance(rows, FeatureRows) or rows.index is None:
             raise TypeError("these inputs do not say which nodes they are made of")
         return rows.index, a.row_weights().toarray()[0], WeightedRows(None, rows)
 
@@ -158,7 +158,7 @@ class FilteredFeatures(OneFunction):
         return rows.products(n_others) if isinstance(rows, FilteredRows) else 0
 
     def inducing_candidates(self, domain: Domain) -> RowSource:
-        n_rows = min(domain.n_nodes, max(_SAMPLE // max(domain.n_columns, 1), 1))
+        n_rows = min(domain.n_nodes, max(budget.sample // max(domain.n_columns, 1), 1))
         nodes = np.linspace(0, domain.n_nodes - 1, n_rows).astype(np.intp)
         return self.at(domain, nodes).rows
 

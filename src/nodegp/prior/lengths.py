@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nodegp.budget import blocks, budget
 from nodegp.rows import InnerProducts, Rows, inner_products
 
 WIDTH = 128  # columns of R, at least
@@ -29,7 +30,6 @@ _ENTRIES = 1 << 20  # of sketches of all nodes, up to which more columns cost ne
 _FEW_ENTRIES = 1 << 22
 _SEED = 20181203
 _FIRST, _STEP = np.uint64(0x2545F491), np.uint64(0x9E3779B1)
-_BLOCK = 1 << 18  # entries of inner products that are worked on at a time: what a cache holds
 _RIDGE = 1e-4  # of rows of length one: B need not be the best, and should not be wild
 
 
@@ -89,9 +89,7 @@ def norm_ratios(
     inverse = torch.linalg.inv(G + _RIDGE * torch.eye(len(G), dtype=G.dtype))
     shown = others.sketch * right[:, None]  # (M, s)
     ratios = torch.empty(len(squared_lengths), dtype=torch.float64)
-    step = max(_BLOCK // max(len(G), 1), 1)
-    for start in range(0, len(ratios), step):
-        some = slice(start, min(start + step, len(ratios)))
+    for some in blocks(len(ratios), len(G), budget.cached):
         g = inner(some)
         kind = g.dtype
         g = g * right.to(kind) * scales[some].to(kind)[:, None]

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from nodegp.budget import budget
 from nodegp.kernels import Kernel, Tile
 from nodegp.linalg import sparse_matmul
 from nodegp.prior.inputs import WeightedRows
@@ -28,10 +29,6 @@ from nodegp.rows import (
     inner_products_stacked,
     ragged_pairs,
 )
-
-TILE = 1 << 20  # entries of one Gram tile, and of the rows behind it: 8 MiB
-KEPT = 1 << 22  # entries of a tile that may be kept for its gradient: 32 MiB
-CACHE = 1 << 24  # entries that a fit keeps between hyper-parameter steps: 128 MiB
 
 Elementwise = Callable[[Tile], list[Tensor]]
 
@@ -76,7 +73,7 @@ class CovarianceCache:
             degree = len(coefficients) - 1
             if degree >= 2:
                 self._powers += _filtered(lambda t: _higher_powers(t, degree), self._a, self._b)
-        elif len(a.rows) * len(b.rows) <= CACHE:
+        elif len(a.rows) * len(b.rows) <= budget.fit:
             self._tile = _tile(self._b.in_memory(), self._a.in_memory())
 
     def __call__(self, kernel: Kernel) -> Tensor:
@@ -106,7 +103,7 @@ class VarianceCache:
                 )
         else:
             sizes = np.diff(self._a.row_weights().indptr).astype(np.int64)
-            if (sizes**2).sum() <= CACHE:
+            if (sizes**2).sum() <= budget.fit:
                 self._tiles = [build() for build in _set_tiles(self._a)]
 
     def __call__(self, kernel: Kernel) -> Tensor:
@@ -131,11 +128,11 @@ def _filtered(functions: Elementwise, a: WeightedRows, b: WeightedRows) -> list[
     right_norms = right.squared_norms()[:, None]
     # Rows that are yet to be made count too; those in memory are there anyway.
     width = 1 if isinstance(a.rows, Rows) else a.rows.width
-    step = max(TILE // max(len(right), width, 1), 1)
+    step = max(budget.tile // max(len(right), width, 1), 1)
     if right.is_sparse:
         # Sparse products make their other side dense, which should not be larger than a tile.
-        step = min(step, max(TILE // right.values.shape[1], 256))
-    if torch.is_grad_enabled() and len(a.rows) * max(len(right), width) <= KEPT:
+        step = min(step, max(budget.tile // right.values.shape[1], 256))
+    if torch.is_grad_enabled() and len(a.rows) * max(len(right), width) <= budget.block:
         step = max(len(a.rows), 1)  # cheaper to keep for the way back than to make again
     blocks = [
         np.arange(start, min(start + step, len(a.rows))) for start in range(0, len(a.rows), step)
@@ -239,16 +236,18 @@ _Builder = Callable[[], _SetTile]
 def _set_tiles(sets: WeightedRows) -> Iterator[_Builder]:
     """Every pair of rows within each set, in tiles of bounded size."""
     if sets.weights is None:
-        step = max(TILE // max(sets.rows.width, 1), 1)
+        step = max(budget.tile // max(sets.rows.width, 1), 1)
         for start in range(0, len(sets), step):
             yield partial(_single_tile, sets, np.arange(start, min(start + step, len(sets))))
         return
     weights = sets.weights
     sizes = np.diff(weights.indptr).astype(np.int64)
-    side = int(np.sqrt(TILE))
+    side = int(np.sqrt(budget.tile))
     small = np.flatnonzero((sizes > 0) & (sizes <= side))
     if sets.rows.is_sparse:
-        load = np.cumsum(np.maximum(sizes[small] ** 2, sizes[small] * sets.rows.width)) // TILE
+        load = (
+            np.cumsum(np.maximum(sizes[small] ** 2, sizes[small] * sets.rows.width)) // budget.tile
+        )
         for members in np.split(small, np.flatnonzero(np.diff(load)) + 1):
             if len(members):
                 yield partial(_ragged_tile, sets, weights, members)
@@ -257,7 +256,7 @@ def _set_tiles(sets: WeightedRows) -> Iterator[_Builder]:
         padded = _common_sizes(sizes[small])
         for size in np.unique(padded):
             members = small[padded == size]
-            step = max(TILE // int(size * max(size, sets.rows.width)), 1)
+            step = max(budget.tile // int(size * max(size, sets.rows.width)), 1)
             for start in range(0, len(members), step):
                 some = members[start : start + step]
                 yield partial(_stacked_tile, sets, weights, some, int(size))
@@ -355,7 +354,7 @@ def _within(functions: Elementwise, tiles: Iterator[_Builder], n_sets: int) -> l
 def _low_powers_within(sets: WeightedRows) -> list[Tensor]:
     totals = np.asarray(sets.row_weights().sum(axis=1)).ravel()
     squares = []
-    step = max(TILE // max(sets.rows.width, 64), 1)
+    step = max(budget.tile // max(sets.rows.width, 64), 1)
     for start in range(0, len(sets), step):
         part = sets.take(np.arange(start, min(start + step, len(sets))))
         squares.append(_averaged(part).in_memory().squared_norms())

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from nodegp.features import Preprocessor
+from nodegp.features import FeatureRows
 from nodegp.graph import Graph
+from nodegp.preprocessing import Preprocessor
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 
 
@@ -64,7 +65,7 @@ class FeatureLogistic(Baseline):
 
     def _rows(self, graph: Graph) -> Any:
         """Prepared features. Not centred, so that sparse stays sparse: the intercepts do that."""
-        prepared = self._preprocessor.rows_of(graph.features, graph.n_nodes)
+        prepared = FeatureRows.of(self._preprocessor, graph.features, graph.n_nodes)
         return prepared.take(np.arange(graph.n_nodes)).uncentred()
 
 

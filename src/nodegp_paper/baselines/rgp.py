@@ -14,11 +14,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nodegp.features import Preprocessor
 from nodegp.filters import Identity
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Kernel
 from nodegp.linalg import cholesky, sparse_matmul, threads_for
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, FilteredFunction, Inputs
 from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number

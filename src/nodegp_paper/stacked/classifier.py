@@ -16,7 +16,7 @@ from torch import Tensor
 from nodegp.estimators.base import FILTERS, component
 from nodegp.estimators.classifier import LIKELIHOODS
 from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
-from nodegp.features import Preprocessor
+from nodegp.features import FeatureRows
 from nodegp.filters import Filter, PageRank
 from nodegp.graph import Graph
 from nodegp.interchange import as_graph, node_labels
@@ -25,6 +25,7 @@ from nodegp.labels import as_labels, encode, is_labelled, require_classes
 from nodegp.likelihoods import Likelihood, Softmax
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals
+from nodegp.preprocessing import Preprocessor
 from nodegp.seeds import generator, torch_generator
 from nodegp_paper.stacked.layers import draws, elbo
 from nodegp_paper.stacked.spread import Spread
@@ -286,7 +287,7 @@ class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, graph: Graph) -> tuple[Tensor, list[Spread]]:
         """What goes into the first layer, and the filters of those above."""
         first, *above = [Spread(filter, graph) for filter in self.filters_]
-        inputs = first.features(self.preprocessor_.rows_of(graph.features, graph.n_nodes))
+        inputs = first.features(FeatureRows.of(self.preprocessor_, graph.features, graph.n_nodes))
         if inputs.shape[1] != self.preprocessor_.n_features:
             raise ValueError(
                 f"the model was fitted on {self.preprocessor_.n_features} nodes without features, "

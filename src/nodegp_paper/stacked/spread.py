@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import LazyRows
+from nodegp.features import FeatureRows
 from nodegp.filters import Filter, Spectral, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.linalg import sparse_matmul
@@ -42,7 +42,7 @@ class Spread:
         else:  # the rows of a spectral one would reach nearly everywhere
             self._weights = filter.weights(graph, np.arange(graph.n_nodes))
 
-    def features(self, rows: LazyRows) -> Tensor:
+    def features(self, rows: FeatureRows) -> Tensor:
         """All nodes' filtered features, dense."""
         if self._graph.n_nodes * rows.n_columns > _LARGEST:
             raise ValueError(
