@@ -84,8 +84,8 @@ def softmax_mean(mean: Tensor, var: Tensor) -> Tensor:
             for block in chosen.split(max(budget.cached // (n_points * mean.shape[1]), 1)):
                 filled = torch.cat([block, block[-1:].expand(-len(block) % _TOGETHER)])
                 nodes = _Nodes(*(part.index_select(1, filled)[:, None] for part in everyone))
-                found = _integrate(table, nodes, n_points)[:, : len(block)]
-                proba.index_copy_(1, block, found.to(proba))
+                values = _integrate(table, nodes, n_points)[:, : len(block)]
+                proba.index_copy_(1, block, values.to(proba))
     # Away with the quadrature's error, and with the step that all classes of a node share.
     return (proba / proba.sum(0)).mT.contiguous()
 

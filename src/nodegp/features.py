@@ -94,7 +94,7 @@ class FeatureRows:
 
     def inner_with(self, other: Rows) -> InnerProducts:
         columns = other.dense(self.n_columns).T.astype(self.precision, copy=False)
-        return lambda some: torch.from_numpy(self.times(columns, some))
+        return lambda block: torch.from_numpy(self.times(columns, block))
 
     def squared_norms(self) -> Tensor:
         if not self.is_sparse:
@@ -113,7 +113,7 @@ class FeatureRows:
     def narrow(self, limit: int) -> Callable[[slice], Tensor] | None:
         if self.is_sparse or self.n_columns > limit:
             return None
-        return lambda some: torch.from_numpy(self._part(some, slice(None)))
+        return lambda block: torch.from_numpy(self._part(block, slice(None)))
 
     def sketches(self) -> None:
         return None
@@ -127,12 +127,12 @@ class FeatureRows:
         start, stop, _ = some.indices(len(self))
         prepare = self.preprocessor
         if not self.is_sparse:
-            made = np.empty((stop - start, columns.shape[1]), columns.dtype)
+            product = np.empty((stop - start, columns.shape[1]), columns.dtype)
             for block in blocks(stop - start, self.width, budget.block):
                 part = slice(start + block.start, start + block.stop)
                 rows = self._part(part, slice(None)).astype(columns.dtype, copy=False)
-                made[block] = rows @ columns
-            return made
+                product[block] = rows @ columns
+            return product
         scaled = columns
         if prepare.scale is not None:
             scaled = columns * prepare.scale.astype(columns.dtype)[:, None]
@@ -175,9 +175,9 @@ class FeatureRows:
             result -= np.outer(prepare.centre.astype(dtype), columns.sum(axis=0))
         return result
 
-    def columns(self, some: slice) -> np.ndarray:
+    def columns(self, block: slice) -> np.ndarray:
         """Some columns of dense features, (n, c), with nothing made of the others."""
-        return self._part(slice(None), some)
+        return self._part(slice(None), block)
 
     def _part(self, rows: slice, columns: slice) -> np.ndarray:
         """A range of dense rows and columns, in :attr:`precision`; not to be written to."""

@@ -188,8 +188,8 @@ class Points(Inducing):
         if earlier is not None:
             start = WeightedRows.of(earlier).in_memory().values.double()
         else:
-            wanted = self.n_points or min(len(labelled), DEFAULT_POINTS)
-            start = kmeans(prior.inducing_candidates(domain), wanted, rng)
+            n_points = self.n_points or min(len(labelled), DEFAULT_POINTS)
+            start = kmeans(prior.inducing_candidates(domain), n_points, rng)
         inputs = prior.to_learn(domain, labelled)
         return _PointsProjector(prior, inputs, start, template, self.optimise)
 

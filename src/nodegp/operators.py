@@ -67,10 +67,10 @@ class GraphOperator(Protocol):
 
 def operator_of(graph: Graph, self_loops: bool) -> GraphOperator:
     """The operator of a graph, or of the graph with a loop at every node."""
-    made = _operators.setdefault(graph, {})
-    if self_loops not in made:
-        made[self_loops] = MemoryOperator(graph, self_loops)
-    return made[self_loops]
+    operators = _operators.setdefault(graph, {})
+    if self_loops not in operators:
+        operators[self_loops] = MemoryOperator(graph, self_loops)
+    return operators[self_loops]
 
 
 class MemoryOperator:

@@ -82,7 +82,7 @@ class Posterior:
         if self.chol is None:
             return _by_block(cross.block, prior_var, mean_weights, gain)
         return _by_block(
-            lambda some: self.project(cross.block(some)).mT, prior_var, mean_weights, gain
+            lambda rows: self.project(cross.block(rows)).mT, prior_var, mean_weights, gain
         )
 
     def _prefers(self, n_weights: int) -> bool:

@@ -35,7 +35,7 @@ class ColumnSource(Protocol):
     def __len__(self) -> int:
         """How many columns there are."""
 
-    def block(self, some: slice) -> np.ndarray:
+    def block(self, columns: slice) -> np.ndarray:
         """Some of them, (N, c), to be kept unchanged."""
 
 
@@ -48,8 +48,8 @@ class ArrayColumns:
     def __len__(self) -> int:
         return self._values.shape[1]
 
-    def block(self, some: slice) -> np.ndarray:
-        return np.ascontiguousarray(self._values[:, some])
+    def block(self, columns: slice) -> np.ndarray:
+        return np.ascontiguousarray(self._values[:, columns])
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ def propagate(
     """F @ columns, (N, C), in their precision: ``order`` products with each."""
     source = ArrayColumns(columns) if isinstance(columns, np.ndarray) else columns
     result: np.ndarray | None = None
-    for some, carried in propagate_blocks(operator, polynomial, source):
+    for block, carried in propagate_blocks(operator, polynomial, source):
         if carried.shape[1] == len(source):
             return carried
         if result is None:
             result = np.empty((operator.n_nodes, len(source)), carried.dtype)
-        result[:, some] = carried
+        result[:, block] = carried
     return np.empty((operator.n_nodes, 0)) if result is None else result
 
 
@@ -119,14 +119,14 @@ def propagate_blocks(
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """F @ columns a block at a time: for sums over them, of which no more is needed at once."""
     started = said = time.monotonic()
-    for some in operator.column_blocks(len(source)):
-        yield some, _carry(operator, polynomial, source.block(some))
+    for block in operator.column_blocks(len(source)):
+        yield block, _carry(operator, polynomial, source.block(block))
         now, watcher = time.monotonic(), _watcher.get()
-        if watcher is not None and now - said > _PATIENCE and some.stop < len(source):
+        if watcher is not None and now - said > _PATIENCE and block.stop < len(source):
             said = now
-            left = (now - started) * (len(source) - some.stop) / some.stop
+            left = (now - started) * (len(source) - block.stop) / block.stop
             watcher(
-                f"propagating along the edges: {some.stop} of {len(source)} columns, "
+                f"propagating along the edges: {block.stop} of {len(source)} columns, "
                 f"about {left:.0f} s left"
             )
 
@@ -204,8 +204,8 @@ def filter_rows(
     that is nearly everywhere.
     """
     parts, entries = [sp.csr_array((0, operator.n_nodes))], 0
-    for some in operator.column_blocks(len(nodes)):
-        rows = filter_rows_dense(operator, polynomial, nodes[some]).T
+    for block in operator.column_blocks(len(nodes)):
+        rows = filter_rows_dense(operator, polynomial, nodes[block]).T
         size = np.abs(rows)
         rows = np.where(size > _NEGLIGIBLE * size.max(axis=1, keepdims=True), rows, 0.0)
         parts.append(sp.csr_array(rows))

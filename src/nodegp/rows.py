@@ -57,7 +57,7 @@ class Rows:
         return self
 
     def inner_with(self, other: Rows) -> InnerProducts:
-        return lambda some: inner_products(Rows(self.values[some], self.centre), other)
+        return lambda part: inner_products(Rows(self.values[part], self.centre), other)
 
     def squared_norms(self) -> Tensor:
         """|x - centre|^2 of each row, or what counts as that."""
@@ -73,11 +73,11 @@ class Rows:
     def narrow(self, limit: int) -> Callable[[slice], Tensor] | None:
         if self.is_sparse or self.values.shape[1] > limit:
             return None
-        return lambda some: self.values[some]
+        return lambda part: self.values[part]
 
     def sketches(self) -> Callable[[slice], Tensor] | None:
         sketch = self.sketch
-        return None if sketch is None else lambda some: sketch[some]
+        return None if sketch is None else lambda part: sketch[part]
 
     def combined(self, weights: sp.csr_array) -> Rows:
         """The rows ``weights @ (values - centre)``; sparse rows stay sparse."""

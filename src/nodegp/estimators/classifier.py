@@ -281,10 +281,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         with self._watched():
             marginals = model.marginals(domain, nodes)
         for start in range(0, max(len(nodes), 1), rows):
-            some = slice(start, start + rows)
-            proba, information = model.predictive(Marginals(*(part[some] for part in marginals)))
+            block = slice(start, start + rows)
+            proba, information = model.predictive(Marginals(*(part[block] for part in marginals)))
             yield prediction_table(
-                ids[some],
+                ids[block],
                 model.classes,
                 proba,
                 {"information": information},

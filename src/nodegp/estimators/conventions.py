@@ -35,18 +35,18 @@ def labelled_accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """A classifier's accuracy over the nodes that have a label in ``y``."""
     X, y = scored(model, X, y)
     y = column_or_1d(as_labels(y), dtype=None)
-    known = np.flatnonzero(is_labelled(y, model.unlabelled))
-    check_scored(known, y, X)
+    labelled = np.flatnonzero(is_labelled(y, model.unlabelled))
+    check_scored(labelled, y, X)
     fitted = set(model.classes_.tolist())
-    unknown = [v for v in dict.fromkeys(y[known].tolist()) if v not in fitted]
+    unknown = [v for v in dict.fromkeys(y[labelled].tolist()) if v not in fitted]
     if unknown:
         warnings.warn(
             f"classes {unknown[:5]} were not among the labels fitted on; "
             "their nodes count as wrong",
             stacklevel=3,
         )
-    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-    return float(np.average(model.predict(X, known) == y[known], weights=weight))
+    weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
+    return float(np.average(model.predict(X, labelled) == y[labelled], weights=weight))
 
 
 def scored(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -59,9 +59,9 @@ def scored(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
     return as_graph(X), node_labels(X, y, model.unlabelled)
 
 
-def check_scored(known: np.ndarray, y: np.ndarray, X: Any) -> None:
+def check_scored(labelled: np.ndarray, y: np.ndarray, X: Any) -> None:
     n_nodes = X.n_nodes if isinstance(X, Graph) else None if X is None else np.shape(X)[0]
     if n_nodes is not None and len(y) != n_nodes:
         raise ValueError(f"y has {len(y)} entries for {n_nodes} nodes")
-    if not len(known):
+    if not len(labelled):
         raise ValueError("y has no labels to score against")

@@ -92,7 +92,7 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
         check_is_fitted(self, "model_")
         X, y = scored(self, X, y)
         y = column_or_1d(as_labels(y), dtype=None)
-        known = np.flatnonzero(is_labelled(y, self.unlabelled))
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        check_scored(known, y, X)
-        return float(r2_score(y[known], self.predict(X, known), sample_weight=weight))
+        labelled = np.flatnonzero(is_labelled(y, self.unlabelled))
+        weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
+        check_scored(labelled, y, X)
+        return float(r2_score(y[labelled], self.predict(X, labelled), sample_weight=weight))

@@ -62,8 +62,8 @@ def ascend(
                 break
             # The parabola through value, slope and new value says where to try next.
             shortfall = value + rate * slope - new_value
-            wanted = 0.5 * rate * slope / max(shortfall, 1e-300) if np.isfinite(shortfall) else 0.1
-            rate *= min(max(wanted, 0.1), 0.5)
+            target = 0.5 * rate * slope / max(shortfall, 1e-300) if np.isfinite(shortfall) else 0.1
+            rate *= min(max(target, 0.1), 0.5)
             if rate * slope < gain:
                 return Climb(iteration, True, _pairs(steps, changes, x))
         if new_value - value < 2 * gain:

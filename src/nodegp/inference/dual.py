@@ -122,8 +122,8 @@ class _Search:
         # nobody can tell hyper-parameters apart that differ by less than a thousandth of a nat.
         gain = 1e-5 if self.problem.n_latents == 1 else 1e-3
         warm = self.problem.warm
-        known = warm.curvature if points is None and warm is not None else None
-        climb = ascend(objective, start, max_iter, gain, known)
+        curvature = warm.curvature if points is None and warm is not None else None
+        climb = ascend(objective, start, max_iter, gain, curvature)
         if points is None:
             self.curvature = climb.curvature
         advice = "" if climb.settled else f"raise max_iter (now {max_iter})"
@@ -150,13 +150,13 @@ class _Search:
                 outputs.append(fit)
                 seeds.append(torch.ones_like(fit))
             pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
-            found = torch.autograd.grad(
+            grads = torch.autograd.grad(
                 [o for o, _ in pairs], inputs, [s for _, s in pairs], allow_unused=True
             )
         gradient = np.concatenate(
             [
                 np.zeros(x.numel()) if g is None else g.double().numpy().ravel()
-                for g, x in zip(found, inputs, strict=True)
+                for g, x in zip(grads, inputs, strict=True)
             ]
         )
         value = state.elbo - self._penalty(theta)

@@ -50,8 +50,8 @@ def fit_temperature(
         fit = -float((weight * np.log(np.maximum(proba[rows, y], _SMALLEST))).sum())
         return fit + 0.5 * ((log_temperature - usual) / spread) ** 2
 
-    found = minimize_scalar(loss, bounds=_BOUNDS, method="bounded", options={"xatol": 1e-3})
-    return float(np.exp(found.x)) if found.fun < loss(usual) else float(np.exp(usual))
+    optimum = minimize_scalar(loss, bounds=_BOUNDS, method="bounded", options={"xatol": 1e-3})
+    return float(np.exp(optimum.x)) if optimum.fun < loss(usual) else float(np.exp(usual))
 
 
 def set_threshold(loo_proba: np.ndarray, y: np.ndarray, coverage: float) -> float:

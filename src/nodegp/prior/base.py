@@ -29,7 +29,7 @@ class Cross(Protocol):
 
     def __len__(self) -> int: ...
 
-    def block(self, some: slice) -> Tensor:
+    def block(self, rows: slice) -> Tensor:
         """Cov(a[some], b), (len of some, len(b))."""
 
     def variances(self) -> Tensor:
@@ -55,24 +55,24 @@ class Factors:
     parts: tuple[ScaledRows, ...]  # left, (len(a), P)
     right: Tensor  # (len(b), P)
 
-    def left(self, some: slice) -> Tensor:
+    def left(self, block: slice) -> Tensor:
         """A range of its rows."""
-        return side_by_side(self.parts, some)
+        return side_by_side(self.parts, block)
 
 
-def side_by_side(parts: tuple[ScaledRows, ...], some: slice) -> Tensor:
+def side_by_side(parts: tuple[ScaledRows, ...], block: slice) -> Tensor:
     """A range of rows of all parts, (n, P), in the coarsest precision among them."""
-    rows = [part.rows(some) for part in parts]
+    rows = [part.rows(block) for part in parts]
     kind = min((values.dtype for values in rows), key=lambda kind: kind.itemsize)
     widths = [
         values.shape[1] + (part.constant > 0) for part, values in zip(parts, rows, strict=True)
     ]
-    made = torch.empty(len(rows[0]), sum(widths), dtype=kind)
-    for part, values, own in zip(parts, rows, made.split(widths, 1), strict=True):
+    joined = torch.empty(len(rows[0]), sum(widths), dtype=kind)
+    for part, values, own in zip(parts, rows, joined.split(widths, 1), strict=True):
         n_columns = values.shape[1]
-        torch.mul(values.to(kind), part.scales[some, None].to(kind), out=own[:, :n_columns])
+        torch.mul(values.to(kind), part.scales[block, None].to(kind), out=own[:, :n_columns])
         own[:, n_columns:] = part.constant
-    return made
+    return joined
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ class WholeCross:
     def variances(self) -> Tensor:
         return self.var
 
-    def block(self, some: slice) -> Tensor:
-        return self.values[some]
+    def block(self, rows: slice) -> Tensor:
+        return self.values[rows]
 
     def factors(self) -> None:
         return None

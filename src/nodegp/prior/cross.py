@@ -22,14 +22,14 @@ from nodegp.rows import InnerProducts, Rows, RowSource
 class KernelCross:
     """k(a, b) for rows a, one for each input: the kernel of inner products and lengths."""
 
-    def __init__(self, kernel: Kernel, rows: RowSource, others: Rows):
-        self._kernel, self._rows, self._others = kernel, rows, others
+    def __init__(self, kernel: Kernel, rows: RowSource, right_rows: Rows):
+        self._kernel, self._rows, self._others = kernel, rows, right_rows
         self._form = kernel.linear_form()
-        narrow = None if self._form is None else rows.narrow(len(others))
+        narrow = None if self._form is None else rows.narrow(len(right_rows))
         self._inner: InnerProducts | None = None
         if narrow is None:
-            self._inner = rows.inner_with(others)
-        self._left, self._right = rows.squared_norms(), others.squared_norms()
+            self._inner = rows.inner_with(right_rows)
+        self._left, self._right = rows.squared_norms(), right_rows.squared_norms()
         self._factors: Factors | None = None
         if self._form is not None and narrow is not None:
             self._factors = self._product_of(self._form, narrow)
@@ -37,10 +37,10 @@ class KernelCross:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def block(self, some: slice) -> Tensor:
+    def block(self, rows: slice) -> Tensor:
         if self._inner is None:
-            return _product(self._factors, some)
-        inner, left, right = self._inner(some), self._left[some], self._right
+            return _product(self._factors, rows)
+        inner, left, right = self._inner(rows), self._left[rows], self._right
         if self._form is None:
             left, right = left.to(inner.dtype), right.to(inner.dtype)
             return self._kernel(Tile(inner, left[:, None], right[None, :]))
@@ -53,9 +53,9 @@ class KernelCross:
         return self._factors
 
     def _product_of(self, form: LinearForm, narrow: Callable[[slice], Tensor]) -> Factors:
-        others, constant = torch.from_numpy(self._others.dense()), form.constant**0.5
+        right_rows, constant = torch.from_numpy(self._others.dense()), form.constant**0.5
         left = ScaledRows(narrow, _scales(form, self._left), constant)
-        right = ScaledRows(lambda some: others[some], _scales(form, self._right), constant)
+        right = ScaledRows(lambda block: right_rows[block], _scales(form, self._right), constant)
         return Factors((left,), side_by_side((right,), slice(None)))
 
     def variances(self) -> Tensor:
@@ -67,9 +67,9 @@ class KernelCross:
         return self._kernel(Tile(ratios * self._left, self._left, self._left))
 
 
-def _product(factors: Factors | None, some: slice) -> Tensor:
+def _product(factors: Factors | None, block: slice) -> Tensor:
     assert factors is not None
-    left = factors.left(some)
+    left = factors.left(block)
     return left @ factors.right.to(left.dtype).mT
 
 
@@ -84,22 +84,22 @@ def _scales(form: LinearForm, squared_lengths: Tensor) -> Tensor:
 class MixedCross:
     """Weighted sums of k over the rows of each set: ``W_a k(X_a, b) W_b^T``."""
 
-    def __init__(self, kernel: Kernel, sets: WeightedRows, others: WeightedRows):
+    def __init__(self, kernel: Kernel, sets: WeightedRows, right_rows: WeightedRows):
         assert sets.weights is not None
-        self._kernel, self._sets, self._others = kernel, sets, others
+        self._kernel, self._sets, self._others = kernel, sets, right_rows
         self._weights: sp.csr_array = sets.weights
         self._by_row: Tensor | None = None
-        if len(sets.rows) * len(others) <= budget.large:
+        if len(sets.rows) * len(right_rows) <= budget.large:
             # With every row once; mixing them range by range then needs no second such array.
-            self._by_row = covariance(kernel, WeightedRows(None, sets.rows), others)
+            self._by_row = covariance(kernel, WeightedRows(None, sets.rows), right_rows)
 
     def __len__(self) -> int:
         return len(self._sets)
 
-    def block(self, some: slice) -> Tensor:
+    def block(self, rows: slice) -> Tensor:
         if self._by_row is not None:
-            return sparse_matmul(self._weights[some], self._by_row)
-        index = np.arange(*some.indices(len(self)))
+            return sparse_matmul(self._weights[rows], self._by_row)
+        index = np.arange(*rows.indices(len(self)))
         return covariance(self._kernel, self._sets.take(index), self._others)
 
     def factors(self) -> None:
@@ -115,20 +115,20 @@ class SumCross:
     def __init__(self, parts: tuple[Cross, ...]):
         self._parts = parts
         factors = [part.factors() for part in parts]
-        known = [part for part in factors if part is not None]
+        factored = [part for part in factors if part is not None]
         self._factors: Factors | None = None
-        if len(known) == len(parts):
-            right = torch.cat([part.right for part in known], 1)
-            self._factors = Factors(sum((part.parts for part in known), ()), right)
+        if len(factored) == len(parts):
+            right = torch.cat([part.right for part in factored], 1)
+            self._factors = Factors(sum((part.parts for part in factored), ()), right)
 
     def __len__(self) -> int:
         return len(self._parts[0])
 
-    def block(self, some: slice) -> Tensor:
+    def block(self, rows: slice) -> Tensor:
         if self._factors is not None:
-            return _product(self._factors, some)
-        total, *others = (part.block(some) for part in self._parts)
-        for other in others:
+            return _product(self._factors, rows)
+        total, *right_rows = (part.block(rows) for part in self._parts)
+        for other in right_rows:
             total = total + other
         return total
 

@@ -125,18 +125,19 @@ class Domain:
         """Rows of F X at some nodes; each is made once. They are dense, but for a graph without
         features: there X = I, and they are rows of F."""
         key = ("rows", self._mark, polynomial)
-        found = self.cache.get(key)
-        known: dict[int, sp.csr_array | np.ndarray] = dict(found) if isinstance(found, dict) else {}
-        missing = np.array([n for n in dict.fromkeys(nodes.tolist()) if n not in known], np.intp)
+        cached = self.cache.get(key)
+        rows: dict[int, sp.csr_array | np.ndarray] = (
+            dict(cached) if isinstance(cached, dict) else {}
+        )
+        missing = np.array([n for n in dict.fromkeys(nodes.tolist()) if n not in rows], np.intp)
         if len(missing):
-            made = self._new_rows(polynomial, missing)
-            known |= {n: made[j : j + 1] for j, n in enumerate(missing.tolist())}
+            result = self._new_rows(polynomial, missing)
+            rows |= {n: result[j : j + 1] for j, n in enumerate(missing.tolist())}
             size = sum(
-                row.nbytes if isinstance(row, np.ndarray) else 12 * row.nnz
-                for row in known.values()
+                row.nbytes if isinstance(row, np.ndarray) else 12 * row.nnz for row in rows.values()
             )
-            self.cache.put(key, known, size)
-        parts = [known[n] for n in nodes.tolist()]
+            self.cache.put(key, rows, size)
+        parts = [rows[n] for n in nodes.tolist()]
         if self.is_featureless:
             empty = sp.csr_array((0, self.n_nodes))
             return Rows(sp.csr_array(sp.vstack([empty, *parts], format="csr")))
@@ -154,16 +155,16 @@ class Domain:
             if not self.rows.is_sparse:
                 return self.whole(polynomial)[nodes].astype(np.float64)
             result = np.empty((len(nodes), self.n_columns))
-            for some, carried in propagate_blocks(operator, polynomial, FeatureColumns(self.rows)):
-                result[:, some] = carried[nodes]
+            for block, carried in propagate_blocks(operator, polynomial, FeatureColumns(self.rows)):
+                result[:, block] = carried[nodes]
             return result
         if polynomial.order <= _SHORT:
             weights, touched = cut(filter_rows_short(operator, polynomial, nodes))
             return self.rows.take(touched).combined(weights).dense()
         result = np.empty((len(nodes), self.n_columns))
-        for some in operator.column_blocks(len(nodes)):
-            back = filter_rows_dense(operator, polynomial, nodes[some], self.rows.precision)
-            result[some] = self.rows.transposed_times(back).T
+        for block in operator.column_blocks(len(nodes)):
+            back = filter_rows_dense(operator, polynomial, nodes[block], self.rows.precision)
+            result[block] = self.rows.transposed_times(back).T
         return result
 
     def basis(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> np.ndarray:
@@ -173,27 +174,27 @@ class Domain:
         _check_size(len(polynomial) * len(nodes), self.n_columns)
         result = np.empty((len(polynomial), len(nodes), self.n_columns))
         if self._indicators_are_cheaper(polynomial, len(nodes), len(polynomial)):
-            for some in operator.column_blocks(len(nodes)):
-                for which, back in enumerate(basis_rows(operator, polynomial, nodes[some])):
-                    result[which, some] = self.rows.transposed_times(back).T
+            for block in operator.column_blocks(len(nodes)):
+                for which, back in enumerate(basis_rows(operator, polynomial, nodes[block])):
+                    result[which, block] = self.rows.transposed_times(back).T
             return result
         columns = FeatureColumns(self.rows, np.float64)
-        for some in operator.column_blocks(len(columns)):
-            terms = basis_columns(operator, polynomial, columns.block(some))
+        for block in operator.column_blocks(len(columns)):
+            terms = basis_columns(operator, polynomial, columns.block(block))
             for which, carried in enumerate(terms):
-                result[which, :, some] = carried[nodes]
+                result[which, :, block] = carried[nodes]
         return result
 
     def whole(self, polynomial: FilterPolynomial) -> np.ndarray:
         """F X for all nodes, (N, D): for dense features of fewer columns than there are labels."""
         key = ("whole", self._mark, polynomial)
-        found = self.cache.get(key)
-        if isinstance(found, np.ndarray):
-            return found
+        cached = self.cache.get(key)
+        if isinstance(cached, np.ndarray):
+            return cached
         columns = FeatureColumns(self.rows)
-        made = propagate(self.operator(polynomial.self_loops), polynomial, columns)
-        self.cache.put(key, made, made.nbytes)
-        return made
+        result = propagate(self.operator(polynomial.self_loops), polynomial, columns)
+        self.cache.put(key, result, result.nbytes)
+        return result
 
     def _indicators_are_cheaper(
         self, polynomial: FilterPolynomial, n_rows: int, n_results: int = 1
@@ -211,9 +212,9 @@ class Domain:
 
     def kept_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray | None:
         """The answer of :meth:`columns`, if it is there."""
-        found = self.cache.get(("columns", self._mark, polynomial))
-        if isinstance(found, _Columns) and found.of == rows.fingerprints:
-            return found.values
+        cached = self.cache.get(("columns", self._mark, polynomial))
+        if isinstance(cached, _Columns) and cached.of == rows.fingerprints:
+            return cached.values
         return None
 
     def columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray:
@@ -223,20 +224,22 @@ class Domain:
         before are taken over, so one more row costs one column.
         """
         key = ("columns", self._mark, polynomial)
-        found = self.cache.get(key)
-        before = found if isinstance(found, _Columns) else _Columns((), np.zeros((self.n_nodes, 0)))
+        cached = self.cache.get(key)
+        before = (
+            cached if isinstance(cached, _Columns) else _Columns((), np.zeros((self.n_nodes, 0)))
+        )
         if before.of == rows.fingerprints:
             return before.values
         place = {mark: j for j, mark in enumerate(before.of)}
         new = [j for j, mark in enumerate(rows.fingerprints) if mark not in place]
         if len(new) == len(rows):
-            made = self.new_columns(polynomial, rows)
+            result = self.new_columns(polynomial, rows)
         else:
-            made = np.take(before.values, [place.get(m, 0) for m in rows.fingerprints], axis=1)
+            result = np.take(before.values, [place.get(m, 0) for m in rows.fingerprints], axis=1)
             if new:
-                made[:, new] = self.new_columns(polynomial, rows.take(np.array(new)))
-        self.cache.put(key, _Columns(rows.fingerprints, made), made.nbytes)
-        return made
+                result[:, new] = self.new_columns(polynomial, rows.take(np.array(new)))
+        self.cache.put(key, _Columns(rows.fingerprints, result), result.nbytes)
+        return result
 
     def new_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray:
         """What :meth:`columns` gives, with nothing taken over or kept."""
@@ -245,9 +248,9 @@ class Domain:
 
     def squared_lengths(self, polynomial: FilterPolynomial) -> np.ndarray:
         """|F x|^2 of every node, (N,)."""
-        found = self.known_scale(polynomial, 0)
-        if found is not None:
-            return found
+        cached = self.known_scale(polynomial, 0)
+        if cached is not None:
+            return cached
         whole = self.cache.get(("whole", self._mark, polynomial))
         if isinstance(whole, np.ndarray):
             lengths = squared_lengths(whole).numpy()
@@ -262,18 +265,18 @@ class Domain:
     def sketches(self, polynomial: FilterPolynomial, width: int) -> np.ndarray:
         """F X R of every node, (N, width), of which the squared lengths are estimates of |F x|^2
         (:mod:`nodegp.prior.lengths`)."""
-        found = self.known_scale(polynomial, width)
-        if found is not None:
-            return found
+        cached = self.known_scale(polynomial, width)
+        if cached is not None:
+            return cached
         columns = ProductColumns(self.rows, random_signs(self.n_columns, width))
-        made = propagate(self.operator(polynomial.self_loops), polynomial, columns)
-        self.put_scale(polynomial, width, made)
-        return made
+        result = propagate(self.operator(polynomial.self_loops), polynomial, columns)
+        self.put_scale(polynomial, width, result)
+        return result
 
     def known_scale(self, polynomial: FilterPolynomial, width: int) -> np.ndarray | None:
         """The lengths of all rows, or their sketches of some width, if they are there."""
-        found = self.cache.get(("scale", self._mark, polynomial, width))
-        return found if isinstance(found, np.ndarray) else None
+        cached = self.cache.get(("scale", self._mark, polynomial, width))
+        return cached if isinstance(cached, np.ndarray) else None
 
     def put_scale(self, polynomial: FilterPolynomial, width: int, values: np.ndarray) -> None:
         """Keep what :meth:`known_scale` gives: worked out here, or read from a model file."""
@@ -300,13 +303,13 @@ class FeatureColumns:
     def __len__(self) -> int:
         return self._rows.n_columns
 
-    def block(self, some: slice) -> np.ndarray:
+    def block(self, columns: slice) -> np.ndarray:
         if self._made is None:
-            return self._rows.columns(some).astype(self._dtype, copy=False)
-        part = dense(self._made[:, some], self._dtype)
+            return self._rows.columns(columns).astype(self._dtype, copy=False)
+        part = dense(self._made[:, columns], self._dtype)
         centre = self._rows.preprocessor.centre
         if centre is not None:
-            part -= centre[some].astype(self._dtype)
+            part -= centre[columns].astype(self._dtype)
         return part
 
 
@@ -322,10 +325,10 @@ class ProductColumns:
     def __len__(self) -> int:
         return self._matrix.shape[1]
 
-    def block(self, some: slice) -> np.ndarray:
+    def block(self, columns: slice) -> np.ndarray:
         if self._made is not None:
-            return np.ascontiguousarray(self._made[:, some])
-        return self._rows.times(self._matrix[:, some])
+            return np.ascontiguousarray(self._made[:, columns])
+        return self._rows.times(self._matrix[:, columns])
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

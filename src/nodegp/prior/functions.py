@@ -176,8 +176,8 @@ class FilteredFeatures(OneFunction):
         lengths = left.squared_norms()[:, None]
         result = torch.empty(len(left), len(right), dtype=torch.float64)
         for start in range(0, len(right), _BLOCK):
-            some = np.arange(start, min(start + _BLOCK, len(right)))
-            rows = WeightedRows(None, right.take(some)).in_memory()
+            block = np.arange(start, min(start + _BLOCK, len(right)))
+            rows = WeightedRows(None, right.take(block)).in_memory()
             inner = torch.from_numpy(left.domain.new_columns(left.polynomial, rows)[left.nodes])
             tile = Tile(inner.double(), lengths, rows.squared_norms()[None, :])
             result[:, start : start + _BLOCK] = self.kernel(tile)

@@ -87,16 +87,16 @@ def norm_ratios(
     scales, right = _inverse_roots(squared_lengths), _inverse_roots(others.squared_norms())
     G = inner_products(others, others) * right * right[:, None]  # (M, M)
     inverse = torch.linalg.inv(G + _RIDGE * torch.eye(len(G), dtype=G.dtype))
-    shown = others.sketch * right[:, None]  # (M, s)
+    sketch = others.sketch * right[:, None]  # (M, s)
     ratios = torch.empty(len(squared_lengths), dtype=torch.float64)
-    for some in blocks(len(ratios), len(G), budget.cached):
-        g = inner(some)
+    for block in blocks(len(ratios), len(G), budget.cached):
+        g = inner(block)
         kind = g.dtype
-        g = g * right.to(kind) * scales[some].to(kind)[:, None]
+        g = g * right.to(kind) * scales[block].to(kind)[:, None]
         B = g @ inverse.to(kind)
-        left = sketches(some).to(kind) * scales[some].to(kind)[:, None] - B @ shown.to(kind)
+        left = sketches(block).to(kind) * scales[block].to(kind)[:, None] - B @ sketch.to(kind)
         known = (B * (2.0 * g - B @ G.to(kind))).sum(1)
-        ratios[some] = left.square_().sum(1).double() + known.double()
+        ratios[block] = left.square_().sum(1).double() + known.double()
     return ratios
 
 

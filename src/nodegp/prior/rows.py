@@ -56,9 +56,9 @@ class FilteredRows:
         if not domain.rows.is_sparse and domain.n_columns <= len(other):
             whole = domain.whole(self.polynomial)
             right = torch.from_numpy(other.dense()).to(torch.from_numpy(whole[:0]).dtype).mT
-            return lambda some: torch.from_numpy(_taken(whole, nodes[some])) @ right
+            return lambda block: torch.from_numpy(_taken(whole, nodes[block])) @ right
         columns = domain.columns(self.polynomial, other)
-        return lambda some: torch.from_numpy(_taken(columns, nodes[some]))
+        return lambda block: torch.from_numpy(_taken(columns, nodes[block]))
 
     def squared_norms(self) -> Tensor:
         if self._is_made:
@@ -75,7 +75,7 @@ class FilteredRows:
         if self._is_made:
             return self._made.sketches()
         sketches, nodes = self.domain.sketches(self.polynomial, self.sketch), self.nodes
-        return lambda some: torch.from_numpy(_taken(sketches, nodes[some]))
+        return lambda block: torch.from_numpy(_taken(sketches, nodes[block]))
 
     @property
     def _is_made(self) -> bool:
@@ -87,7 +87,7 @@ class FilteredRows:
         if self.may_be_made or self.domain.rows.is_sparse or self.domain.n_columns > limit:
             return None
         whole, nodes = self.domain.whole(self.polynomial), self.nodes
-        return lambda some: torch.from_numpy(_taken(whole, nodes[some]))
+        return lambda block: torch.from_numpy(_taken(whole, nodes[block]))
 
     def products(self, n_others: int) -> int:
         """Columns that the graph's operator is multiplied with for inner products with so many

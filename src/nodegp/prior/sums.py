@@ -33,7 +33,7 @@ class SumPrior(Prior):
 
     def freeze(self, inputs: Inputs) -> SumInputs:
         own = zip(self.parts, SumInputs.of(inputs).parts, strict=True)
-        return SumInputs(tuple(part.freeze(some) for part, some in own))
+        return SumInputs(tuple(part.freeze(own_inputs) for part, own_inputs in own))
 
     def cov(self, a: Inputs, b: Inputs) -> Tensor:
         return _sum([part.cov(*own) for part, own in self._by_part(a, b)])
@@ -44,7 +44,7 @@ class SumPrior(Prior):
     def variances(self, a: Inputs) -> list[Tensor]:
         """What each part adds to the variances."""
         own = SumInputs.of(a).parts
-        return [part.var(some) for part, some in zip(self.parts, own, strict=True)]
+        return [part.var(own_inputs) for part, own_inputs in zip(self.parts, own, strict=True)]
 
     def cross(self, a: Inputs, b: Inputs) -> Cross:
         return SumCross(tuple(part.cross(*own) for part, own in self._by_part(a, b)))
@@ -57,7 +57,9 @@ class SumPrior(Prior):
 
     def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
         own = SumInputs.of(a).parts
-        caches = [part.cached_var(some) for part, some in zip(self.parts, own, strict=True)]
+        caches = [
+            part.cached_var(own_inputs) for part, own_inputs in zip(self.parts, own, strict=True)
+        ]
         return lambda prior: _sum(
             [cache(part) for cache, part in zip(caches, prior.parts, strict=True)]
         )

@@ -159,8 +159,8 @@ def _filtered(functions: Elementwise, a: WeightedRows, b: WeightedRows) -> list[
             part = one_block(_taken(a, block))
             if not values:
                 values = [p.new_empty(len(a.rows), p.shape[1]) for p in part]
-            for whole, some in zip(values, part, strict=True):
-                whole[block[0] : block[-1] + 1] = some
+            for whole, own in zip(values, part, strict=True):
+                whole[block[0] : block[-1] + 1] = own
     return [_mix(a.weights, value) for value in values]
 
 
@@ -258,8 +258,8 @@ def _set_tiles(sets: WeightedRows) -> Iterator[_Builder]:
             members = small[padded == size]
             step = max(budget.tile // int(size * max(size, sets.rows.width)), 1)
             for start in range(0, len(members), step):
-                some = members[start : start + step]
-                yield partial(_stacked_tile, sets, weights, some, int(size))
+                part = members[start : start + step]
+                yield partial(_stacked_tile, sets, weights, part, int(size))
     for which in np.flatnonzero(sizes > side):
         yield from _large_set_tiles(sets, weights, int(which), side)
 
@@ -272,14 +272,14 @@ def _single_tile(sets: WeightedRows, members: np.ndarray) -> _SetTile:
 
 def _ragged_tile(sets: WeightedRows, weights: sp.csr_array, members: np.ndarray) -> _SetTile:
     """All pairs of some sets of sparse rows, in one flat tile."""
-    some = weights[members]
-    sizes = np.diff(some.indptr).astype(np.int64)
-    rows = _taken(sets, some.indices)
+    part = weights[members]
+    sizes = np.diff(part.indptr).astype(np.int64)
+    rows = _taken(sets, part.indices)
     left, right = ragged_pairs(sizes)
     norms = rows.squared_norms()
     tile = Tile(inner_products_ragged(rows, sizes), norms[left], norms[right])
     owner = torch.from_numpy(np.repeat(members, sizes**2))
-    return _SetTile(owner, tile, torch.from_numpy(some.data[left] * some.data[right]))
+    return _SetTile(owner, tile, torch.from_numpy(part.data[left] * part.data[right]))
 
 
 def _common_sizes(sizes: np.ndarray) -> np.ndarray:
