@@ -28,7 +28,7 @@ def compare(data: Dataset, per_class: int, n_splits: int, likelihood: str) -> li
         model = nodegp.GraphGPClassifier(
             recipe="paper",
             likelihood=likelihood,
-            features=features,
+            preprocessing=features,
             calibrate=False,
             random_state=seed,
         ).fit(data.graph, y)

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
-from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.kernels import Polynomial
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, Table
+from nodegp.inference import Adam, Dual
+from nodegp.kernels import Linear, Polynomial
 from nodegp.likelihoods import Gaussian, RobustMax
 
 GRAPH = random_graph()
@@ -55,14 +56,13 @@ HUGE = Graph(GRAPH.adjacency, 1e110 * GRAPH.features)
         ({"likelihood": "bernoulli"}, GRAPH, Y, "two classes"),
         ({"likelihood": Gaussian()}, GRAPH, Y, "likelihood"),
         ({"engine": "nonsense"}, GRAPH, Y, "engine must be one of.*nonsense"),
-        ({"features": "nonsense"}, GRAPH, Y, "features must be one of.*nonsense"),
+        ({"preprocessing": "nonsense"}, GRAPH, Y, "preprocessing must be one of.*nonsense"),
         ({"inducing": "nonsense"}, GRAPH, Y, "inducing must be.*nonsense"),
-        ({"dtype": "nonsense"}, GRAPH, Y, "dtype must be.*nonsense"),
+        ({"preprocessing": 3}, GRAPH, Y, "preprocessing must be a Preprocessing.*3"),
+        ({"recipe": Linear()}, GRAPH, Y, "recipe must be.*Linear"),
         ({"calibrate": "nonsense"}, GRAPH, Y, "calibrate must be.*nonsense"),
-        ({"preset": "nonsense"}, GRAPH, Y, "preset must be.*nonsense"),
+        ({"recipe": "nonsense"}, GRAPH, Y, "recipe must be.*nonsense"),
         ({"kernel": "nonsense"}, GRAPH, Y, "kernel must be.*nonsense"),
-        ({"max_iter": 0}, GRAPH, Y, "max_iter"),
-        ({"tol": -1.0}, GRAPH, Y, "tol"),
         (
             {"preprocessing": "raw", "kernel": Polynomial(3)},
             HUGE,
@@ -87,12 +87,26 @@ def test_bad_input_is_refused_with_advice(settings, X, y, message):
     np.testing.assert_array_equal(given, y)
 
 
+@pytest.mark.parametrize("engine", [Dual, Adam])
+@pytest.mark.parametrize("settings", [{"dtype": "nonsense"}, {"max_iter": 0}, {"tol": -1.0}])
+def test_an_engine_refuses_settings_that_make_no_sense(engine, settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        engine(**settings)
+
+
+@pytest.mark.parametrize("bad", [0, 2.5, "many"])
+def test_a_table_refuses_numbers_of_neighbours_that_make_no_sense(bad):
+    with pytest.raises(ValueError, match="n_neighbors must be a whole number"):
+        Table(GRAPH.features, n_neighbors=bad)
+
+
 @pytest.mark.parametrize(
     ("settings", "y", "message"),
     [
         ({}, np.full(24, np.nan), "no labels"),
         ({}, np.where(np.arange(24) == 3, np.inf, TARGETS), "infinity"),
-        ({"likelihood": "softmax"}, TARGETS, "likelihood must be one of.*softmax"),
+        ({"likelihood": "softmax"}, TARGETS, "use GraphGPClassifier"),
+        ({"recipe": "paper"}, TARGETS, "recipe must be a Recipe.*paper"),
         ({"likelihood": RobustMax()}, TARGETS, "likelihood"),
     ],
 )

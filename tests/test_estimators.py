@@ -220,7 +220,7 @@ def test_calibration_sets_a_temperature_that_the_loo_likes_better():
     )
 
 
-def test_paper_preset_is_the_papers_model():
+def test_the_papers_recipe_is_the_papers_model():
     model = GraphGPClassifier(recipe="paper").fit(GRAPH, Y)
     assert isinstance(model.kernel_, Polynomial)
     assert (model.kernel_.degree, model.kernel_.variance) == (3, 1.0)
@@ -334,7 +334,7 @@ def test_empty_rows_and_isolated_nodes(features, kernel):
     counts[[0, 1, 2]] = 0
     A = GRAPH.adjacency.toarray()
     A[[0, 1]] = A[:, [0, 1]] = 0  # 0 and 1 have neither features nor neighbours
-    model = GraphGPClassifier(kernel=kernel, features=features, likelihood="softmax")
+    model = GraphGPClassifier(kernel=kernel, preprocessing=features, likelihood="softmax")
     proba = model.fit(Graph(A, sp.csr_array(counts)), Y).predict_proba()
     assert np.isfinite(proba).all()
     assert np.isfinite(model.loo_proba_).all()

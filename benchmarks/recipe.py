@@ -1,7 +1,7 @@
 """What the default recipe was chosen by: random splits that leave the public test nodes out.
 
-    python benchmarks/preset.py variants --splits 6
-    python benchmarks/preset.py criteria --splits 6
+    python benchmarks/recipe.py variants --splits 6
+    python benchmarks/recipe.py criteria --splits 6
 
 `variants` changes one part of the recipe at a time. `criteria` fits a list of filters to the same
 labels and asks by which number to choose among them without a validation set. Citeseer and Pubmed
