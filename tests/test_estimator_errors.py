@@ -157,7 +157,7 @@ def test_score_warns_of_classes_never_seen(fitted):
 @pytest.mark.parametrize("kind", [GraphGPClassifier, GraphGPRegressor])
 @pytest.mark.parametrize("length", [5, 40])
 def test_score_of_a_table_wants_one_label_per_row(kind, length):
-    model = kind(FIXED_RBF).fit(GRAPH.features, TRUTH)
+    model = kind(kernel=FIXED_RBF).fit(GRAPH.features, TRUTH)
     with pytest.raises(ValueError, match=f"{length}.*24|24.*{length}"):
         model.score(GRAPH.features, np.arange(length) % 2)
 

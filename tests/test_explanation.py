@@ -24,7 +24,7 @@ Y = hide(TRUTH, np.arange(0, 24, 2))
         {"filter": "identity"},
         {"likelihood": "softmax"},
         {"inducing": Points(6)},
-        {"preprocessing": "standardise", "center": True},
+        {"preprocessing": "standardise"},
     ],
 )
 def test_shares_add_up_to_the_latent_mean(settings):

@@ -262,16 +262,16 @@ def test_with_a_handful_of_labels_there_is_nothing_to_compare_by():
 )
 def test_the_default_kernel_has_the_same_variance_for_every_filter(filter):
     graph, _ = graph_of(0, alike=0.9)
-    kernels = kernels_for(filter, graph, learnt=False)
+    kernels = kernels_for(filter, graph, is_learnt=False)
     variances = [v for kernel in kernels for v in kernel.parameters().values()]
     assert sum(variances) == pytest.approx(2.35)
     assert not any(kernel.free_parameters() for kernel in kernels)
     assert all(kernel.free_parameters() for kernel in kernels_for(filter, graph, is_learnt=True))
 
 
-def kernels_for(filter, graph, learnt):
+def kernels_for(filter, graph, is_learnt):
     """The default kernels, one for each function."""
-    found = default_kernel(filter, graph, learnt)
+    found = default_kernel(filter, graph, is_learnt)
     return found if isinstance(found, tuple) else (found,)
 
 

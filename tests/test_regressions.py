@@ -15,6 +15,7 @@ from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp import inducing as inducing_module
 from nodegp.budget import budget
 from nodegp.component import Component
+from nodegp.features import FeatureRows
 from nodegp.filters import Hops, Identity, PageRank
 from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
@@ -182,7 +183,7 @@ def test_more_points_than_the_sample_for_kmeans():
     from nodegp.inducing import kmeans
 
     n = 20_100
-    rows = Preprocessor.fit(np.zeros((n, 1)), "raw").rows_of(np.zeros((n, 1)), n)
+    rows = FeatureRows.of(Preprocessor.fit(np.zeros((n, 1)), "raw"), np.zeros((n, 1)), n)
     assert kmeans(rows, 2_100, np.random.default_rng(0)).shape == (1, 1)
 
 

@@ -426,7 +426,7 @@ def test_few_rows_take_indicators_and_many_take_columns():
     assert ask(PageRank(), every, "l2") == by_columns
     assert ask(PageRank(0.2), every) == by_columns
     assert ask(PageRank(order=2), some) == 2 * 3, "by gathering"
-    kept = domain._kept[graph]
+    kept = domain._caches[graph]
     kept.budget = kept.n_bytes
     assert ask(PageRank(0.3), every) == by_columns
     assert ask(PageRank(0.3), every) == 0, "the latest is kept"
@@ -435,10 +435,10 @@ def test_few_rows_take_indicators_and_many_take_columns():
     kept.budget = 1
     for _ in range(2):
         assert ask(PageRank(0.4), some) == by_indicators, "nothing is kept beyond the budget"
-    before = len(domain._kept)
+    before = len(domain._caches)
     del graph, ask
     gc.collect()
-    assert len(domain._kept) < before
+    assert len(domain._caches) < before
 
 
 @pytest.mark.parametrize("sparse", [False, True])

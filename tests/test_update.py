@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import nodegp
 from helpers import hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.filters import Hops, Identity, PageRank, Relations
+from nodegp.filters import Hops, Identity, NeighbourMean, PageRank, Relations
 from nodegp.inducing import Points
 from nodegp.inference import Adam, Dual
 from nodegp.kernels import RBF, Cosine, Linear, Polynomial
@@ -136,11 +136,11 @@ def test_bad_updates_change_nothing(nodes, labels, settings, message):
 
 def test_a_prior_stays_where_it_was_set(tmp_path):
     """An update shrinks towards the values of the first set-up, not towards what was learnt."""
-    settings = {"kernel": RBF(1.0, 5.0), "likelihood": "softmax", "engine": Dual(prior=0.3)}
-    model = classifier(**settings).fit(GRAPH, hide(TRUTH, FIRST))
+    recipe = nodegp.Recipe(NeighbourMean(), RBF(1.0, 5.0), hyperprior_std=0.3)
+    model = GraphGPClassifier(recipe).fit(GRAPH, hide(TRUTH, FIRST))
     model.save(tmp_path / "model", include_graph=True)
     updated = nodegp.load(tmp_path / "model").update(MORE, TRUTH[MORE])
-    fresh = classifier(**settings).fit(GRAPH, hide(TRUTH, np.union1d(FIRST, MORE)))
+    fresh = GraphGPClassifier(recipe).fit(GRAPH, hide(TRUTH, np.union1d(FIRST, MORE)))
     for name, value in fresh.kernel_.parameters().items():
         assert updated.kernel_.parameters()[name] == pytest.approx(value, rel=0.05)
 
