@@ -156,7 +156,7 @@ def test_predictions_are_counted_in_blocks(project, monkeypatch):
     assert project.progress.steps == 6
     assert counts.abstained == table["label"].null_count > 0
     assert counts.mean_set_size == np.mean([len(names) for names in table["set"].to_pylist()])
-    assert len(counts.remarks()) == 2
+    assert len(counts.remarks) == 2
 
 
 def test_answers_wait_and_are_not_asked_again(project):

@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from nodegp import metrics
 from nodegp.app.model import ModelOptions, describe
 from nodegp.app.results import Result, plain
 from nodegp.datasets import Dataset, load_dataset
+from nodegp.evaluation import Evaluation
 
 __all__ = ["Demo", "run_demo"]
+
+_NUMBERS = (
+    "labels accuracy log_loss calibration_error loo_accuracy loo_log_loss elbo iterations "
+    "converged temperature preprocessing recipe filter kernel likelihood hyperparameters learnt "
+    "seconds_fit seconds_predict_all"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,28 +45,18 @@ def run_demo(options: ModelOptions, doubtful: int = 5) -> Demo:
     fitted = time.perf_counter()
     proba = model.predict_proba(data.graph)
     finished = time.perf_counter()
-    info, test, train = describe(model, data.graph), data.splits["test"], model.labelled_
-    numbers = {
-        "labels": info.labels,
-        "accuracy": metrics.accuracy(data.y[test], proba[test]),
-        "log_loss": metrics.log_loss(data.y[test], proba[test]),
-        "calibration_error": metrics.expected_calibration_error(data.y[test], proba[test]),
-        "loo_accuracy": metrics.accuracy(data.y[train], model.loo_proba_),
-        "loo_log_loss": metrics.log_loss(data.y[train], model.loo_proba_),
-        "elbo": info.elbo,
+    info, test = describe(model, data.graph), data.splits["test"]
+    scores = Evaluation("test", model.classes_, test, data.y[test], proba[test]).scores()
+    sources = vars(info) | scores | {f"loo_{k}": v for k, v in info.leave_one_out.items()}
+    sources |= {
         "iterations": model.n_iter_,
-        "converged": info.converged,
-        "temperature": info.temperature,
         "preprocessing": model.features_,
-        "recipe": info.recipe,
-        "filter": info.filter,
-        "kernel": info.kernel,
-        "likelihood": info.likelihood,
         "hyperparameters": model.prior_.parameters(),
         "learnt": sorted(model.prior_.free_parameters()),
         "seconds_fit": fitted - started,
         "seconds_predict_all": finished - fitted,
     }
+    numbers = {name: sources[name] for name in _NUMBERS.split()}
     graph = data.graph
     rows = _most_doubtful(data, proba, doubtful)
     return Demo(graph.n_nodes, graph.n_edges, len(data.class_names), plain(numbers), rows)

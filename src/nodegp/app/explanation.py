@@ -10,7 +10,7 @@ import numpy as np
 from nodegp.app.results import Result
 from nodegp.estimators import GraphGPClassifier
 
-__all__ = ["NodeExplanation", "Rival", "Share", "explain"]
+__all__ = ["NodeExplanation", "Share", "explain"]
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,6 @@ class Share(Result):
     predicted: Any  # of neighbours only
     itself: bool  # the node that is explained
     aside = ("predicted", "itself")
-
-
-@dataclass(frozen=True)
-class Rival(Result):
-    """The likeliest of the other classes."""
-
-    class_: Any
-    probability: float
-    score: float | None  # None where two classes share one score
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +47,7 @@ class NodeExplanation(Result):
     n_neighbours: int
     by_neighbour: bool  # False where the filter mixes them before the model sees them
     filter: str
-    rival: Rival | None
+    rival: dict[str, Any] | None  # likeliest of the others: class, probability and score
     aside = ("n_labels", "n_neighbours", "by_neighbour", "filter", "rival")
 
 
@@ -93,7 +84,11 @@ def explain(
 
     label_rows, other_labels = largest(parts.labelled, by_label)
     neighbour_rows, other_neighbours = largest(parts.neighbours, by_neighbour)
-    second = next((i for i in (-proba).argsort().tolist() if i != c), None)
+    rival = None
+    for i in (-proba).argsort()[:2]:
+        if i != c and rival is None:
+            score = None if one_latent else scores[i]
+            rival = {"class": model.classes_[i], "probability": proba[i], "score": score}
     return NodeExplanation(
         node=ids[node],
         class_=model.classes_[c],
@@ -111,9 +106,7 @@ def explain(
         n_neighbours=len(by_neighbour),
         by_neighbour=parts.neighbours.tolist() != [node],
         filter=type(model.filter_).__name__,
-        rival=None
-        if second is None
-        else Rival(model.classes_[second], proba[second], None if one_latent else scores[second]),
+        rival=rival,
     )
 
 

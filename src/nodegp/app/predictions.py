@@ -27,42 +27,17 @@ BLOCK_ROWS = 50_000
 
 @dataclass(frozen=True)
 class PredictionCounts(Result):
-    """How many predictions there were, how many labels were left open, and the sets' sizes."""
+    """How many predictions there were; if asked for, how many labels were left open and how large
+    the sets are; and both in words."""
 
     predictions: int
-    abstained: int
-    in_sets: int  # classes in all sets
-    n_classes: int
-    coverage: float | None
-    abstain_below: float | None
-
-    @property
-    def mean_set_size(self) -> float:
-        return self.in_sets / max(self.predictions, 1)
+    abstained: int | None
+    mean_set_size: float | None
+    remarks: tuple[str, ...]
+    aside = ("remarks",)
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts that were asked for."""
-        counts: dict[str, Any] = {"predictions": self.predictions}
-        if self.abstain_below is not None:
-            counts["abstained"] = self.abstained
-        if self.coverage is not None:
-            counts["mean_set_size"] = self.mean_set_size
-        return counts
-
-    def remarks(self) -> list[str]:
-        """The same in words."""
-        lines = []
-        if self.abstain_below is not None:
-            lines.append(
-                f"{self.abstained:,} of {amount(self.predictions, 'node')} left open, where no "
-                f"class reaches a probability of {self.abstain_below:g}"
-            )
-        if self.coverage is not None:
-            size = f"sets hold {self.mean_set_size:.2f} classes on average"
-            every = self.n_classes > 1 and self.in_sets == self.n_classes * self.predictions
-            few = f", which is all: too few labels for a coverage of {self.coverage:g}"
-            lines.append(size + (few if every else ""))
-        return lines
+        return {name: value for name, value in super().to_dict().items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +84,19 @@ class Predictions:
 
     def _counted(self, counts: np.ndarray) -> PredictionCounts:
         rows, abstained, in_sets = counts.tolist()
+        n_classes, size, remarks = len(self.model.classes_), in_sets / max(rows, 1), []
+        if self.abstain_below is not None:
+            remarks.append(
+                f"{abstained:,} of {amount(rows, 'node')} left open, where no class reaches a "
+                f"probability of {self.abstain_below:g}"
+            )
+        if self.coverage is not None:
+            every = n_classes > 1 and in_sets == n_classes * rows
+            few = f", which is all: too few labels for a coverage of {self.coverage:g}"
+            remarks.append(f"sets hold {size:.2f} classes on average" + (few if every else ""))
         return PredictionCounts(
-            rows, abstained, in_sets, len(self.model.classes_), self.coverage, self.abstain_below
+            predictions=rows,
+            abstained=None if self.abstain_below is None else abstained,
+            mean_set_size=None if self.coverage is None else size,
+            remarks=tuple(remarks),
         )

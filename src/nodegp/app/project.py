@@ -210,19 +210,19 @@ class Project:
         check_share(coverage=coverage, abstain_below=abstain_below)
         if folds is not None and labels is not None:
             raise OptionError("give `folds` or `labels`, not both", "folds", "labels")
-        model, others = self._fitted, rivals(compare, seed)
+        model, baselines = self._fitted, rivals(compare, seed)
         if labels is not None:
             y = self._unseen(*self._read(labels, **columns))
             scores = {"nodegp": evaluation.against(model, y, coverage=coverage)}
-            for name, other in others.items():
+            for name, other in baselines.items():
                 with self.progress.stage(f"fitting {name}"):
                     other.fit(self.graph, self.labels, classes=model.classes_)
                 scores[name] = evaluation.against(other, y)
-        elif folds is None and not others:
+        elif folds is None and not baselines:
             scores = {"nodegp": evaluation.leave_one_out(model, coverage)}
         else:
             folds, scores = folds or _FOLDS, {}
-            for name, method in {"nodegp": model, **others}.items():
+            for name, method in {"nodegp": model, **baselines}.items():
                 with self.progress.stage(f"{name}: {folds} fits", folds):
                     scores[name] = evaluation.cross_validate(
                         method, self.graph, self.labels, folds, classes=model.classes_,

@@ -49,7 +49,7 @@ def demo(preset, likelihood, calibrate, doubtful, as_json):
         f"{result.topics} topics, {n['labels']} labels\n"
     )
     marked = [(name, Text.from_markup(value)) for name, value in rows.items()]
-    show.facts(marked, Text.from_markup(title))
+    show.facts(marked, Text.from_markup(title), gap=bool(result.doubtful))
     if result.doubtful:
         papers = [
             (row["paper"], row["links"], row["entropy"],
@@ -58,4 +58,4 @@ def demo(preset, likelihood, calibrate, doubtful, as_json):
         ]  # fmt: skip
         title = "[bold]The papers worth asking an expert about[/] (highest entropy)"
         heads = ["paper", "links", "entropy", "likeliest topics"]
-        show.grid(heads, papers, Text.from_markup(title), digits=2)
+        show.grid(heads, papers, Text.from_markup(title), digits=2, gap=False)

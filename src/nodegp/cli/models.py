@@ -101,8 +101,9 @@ def explain(model, node, for_class, count, as_json):
         ("score", f"{result.latent_mean:+.3f}"),
     ]
     if rival := result.rival:
-        score = "" if rival.score is None else f", score {rival.score:+.3f}"
-        lines.append(("rival", f"{rival.class_}, probability {rival.probability:.3f}{score}"))
+        score = "" if rival["score"] is None else f", score {rival['score']:+.3f}"
+        text = f"{rival['class']}, probability {rival['probability']:.3f}{score}"
+        lines.append(("rival", text))
     show.facts(lines)
 
     signs = f"+ speaks for {result.class_}, - against it"
@@ -131,8 +132,8 @@ def explain(model, node, for_class, count, as_json):
         for one in result.neighbours
     ]
     if result.n_neighbours > len(rows):
-        others = amount(result.n_neighbours - len(rows), "other")
-        rows.append((others, "", "", result.other_neighbours))
+        rest = amount(result.n_neighbours - len(rows), "other")
+        rows.append((rest, "", "", result.other_neighbours))
     rows.append(("sum", "", "", result.latent_mean))
     columns = ["neighbour", "label", "predicted", "share"]
     _shares(columns, rows, f"The score by neighbour: {signs}")

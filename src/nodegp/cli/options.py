@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,103 +15,92 @@ from nodegp.app.errors import OptionError
 __all__ = ["comma_list", "table_options", "takes"]
 
 _FILES = "csv, tsv (both also gzipped) or parquet"
-
-# Type and help of each option, by the panel of --help that it stands in. "fit label" is the option
-# `label` of `nodegp fit`, where other commands have another.
-_TABLES = {
-    "nodes": (Path, f"Table with a row per node: {_FILES}."),
-    "edges": (Path, f"Table with a row per edge: {_FILES}."),
-    "id": (str, "Column of the nodes' ids; the first by default."),
-    "fit label": (str, "Column of the labels, empty where there is none."),
-    "fit labels": (Path, "Table of ids and labels, if they are not among the nodes."),
-    "source": (str, "Column of the edges' one end; the first."),
-    "target": (str, "Column of the edges' other end; the second."),
-    "weight": (str, "Column of the edges' weights."),
-    "features": (
-        str,
-        "Columns that are features, with commas; all that hold numbers by default. Text in them "
-        "is taken for categories.",
-    ),
-    "text": (str, "Columns of text, whose words become features."),
-    "categorical": (str, "Columns of categories, if they look like numbers."),
-    "features_npy": (Path, "Dense features (numpy .npy), rows in the order of the nodes."),
-    "features_npz": (Path, "Sparse features (scipy .npz), rows in the order of the nodes."),
-    "knn": (int, "Without edges: link each node to so many nearest by features."),
-    "ignore_unknown": (bool, "Leave out edges and labels of ids that are not among the nodes."),
-}
-_DOUBT = {
-    "coverage": (float, "Sets of classes, of which about this share hold the true one: 0.9."),
-    "abstain_below": (
-        float,
-        "No label for a node whose likeliest class has less than this probability: 0.8.",
-    ),
-}
 _PAPER = "paper: exactly the published model."
-_MODEL = {
-    "fit likelihood": (
-        str,
-        "softmax (default), robustmax (the paper's), or bernoulli for two classes.",
-    ),
-    "filter": (
-        str,
-        "auto (default): what predicts the labels best when each is left out in turn; mean: a node "
-        "is what its neighbourhood is; pagerank: what lies near it, further off too; identity: the "
-        "edges do not matter. Python has more.",
-    ),
-    "fit preset": (str, _PAPER),
+
+# The help of each option, by the panel of --help that it stands in. "fit label" is the option
+# `label` of `nodegp fit`, where other commands have another.
+_PANELS: dict[str | None, dict[str, str]] = {
+    "Your tables": {
+        "nodes": f"Table with a row per node: {_FILES}.",
+        "edges": f"Table with a row per edge: {_FILES}.",
+        "id": "Column of the nodes' ids; the first by default.",
+        "fit label": "Column of the labels, empty where there is none.",
+        "fit labels": "Table of ids and labels, if they are not among the nodes.",
+        "source": "Column of the edges' one end; the first.",
+        "target": "Column of the edges' other end; the second.",
+        "weight": "Column of the edges' weights.",
+        "features": "Columns that are features, with commas; all that hold numbers by default. "
+        "Text in them is taken for categories.",
+        "text": "Columns of text, whose words become features.",
+        "categorical": "Columns of categories, if they look like numbers.",
+        "features_npy": "Dense features (numpy .npy), rows in the order of the nodes.",
+        "features_npz": "Sparse features (scipy .npz), rows in the order of the nodes.",
+        "knn": "Without edges: link each node to so many nearest by features.",
+        "ignore_unknown": "Leave out edges and labels of ids that are not among the nodes.",
+    },
+    "What it does not know": {
+        "coverage": "Sets of classes, of which about this share hold the true one: 0.9.",
+        "abstain_below": "No label for a node whose likeliest class has less than this "
+        "probability: 0.8.",
+    },
+    "The model": {
+        "fit likelihood": "softmax (default), robustmax (the paper's), or bernoulli for two "
+        "classes.",
+        "filter": "auto (default): what predicts the labels best when each is left out in turn; "
+        "mean: a node is what its neighbourhood is; pagerank: what lies near it, further off too; "
+        "identity: the edges do not matter. Python has more.",
+        "fit preset": _PAPER,
+    },
+    None: {
+        "as_json": "Print results as JSON.",
+        "quiet": "Print nothing but results.",
+        "seed": "For whatever is drawn at random.",
+        "fit out": "The model file to write.",
+        "predict out": "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen.",
+        "query out": "Table to fill in: .csv, .tsv or .parquet.",
+        "update out": "Where to; over MODEL by default.",
+        "query count": "How many nodes to ask about.",
+        "explain count": "How many of each to list.",
+        "strategy": "sopt, vopt, hybrid, gp-vopt, gp-eer, s2, random, degree, entropy, margin, "
+        "bald or eer; see below.",
+        "folds": "Fit again with each of so many parts of the labels hidden.",
+        "evaluate labels": "Table of ids and labels that the model has not seen, to score on.",
+        "update labels": "Table of ids and labels; rows without a label are skipped.",
+        "label": "Column of the labels; the model's own by default.",
+        "compare": "Other methods on the same labels, with commas: lp,gcn,logistic and more; 5 "
+        "folds unless --folds or --labels is given.",
+        "report": "Also write a page with figures (.html).",
+        "new_classes": "Take labels that no node had so far.",
+        "for_class": "Explain this class; the predicted one by default.",
+        "preset": _PAPER,
+        "likelihood": "softmax (default) or robustmax (the paper's).",
+        "calibrate": "Temperature from leave-one-out.",
+        "doubtful": "How many doubtful nodes to list.",
+        "demo as_json": "Print numbers as JSON.",
+        "get data_dir": "Fetch into this folder instead of the cache folder.",
+        "check data_dir": "Check the Planetoid files in this folder, those of Cora included.",
+    },
 }
-_OTHERS = {
-    "as_json": (bool, "Print results as JSON."),
-    "quiet": (bool, "Print nothing but results."),
-    "seed": (int, "For whatever is drawn at random."),
-    "fit out": (Path, "The model file to write."),
-    "predict out": (Path, "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen."),
-    "query out": (Path, "Table to fill in: .csv, .tsv or .parquet."),
-    "update out": (Path, "Where to; over MODEL by default."),
-    "query count": (int, "How many nodes to ask about."),
-    "explain count": (int, "How many of each to list."),
-    "strategy": (
-        str,
-        "sopt, vopt, hybrid, gp-vopt, gp-eer, s2, random, degree, entropy, margin, bald or eer; "
-        "see below.",
-    ),
-    "folds": (int, "Fit again with each of so many parts of the labels hidden."),
-    "evaluate labels": (Path, "Table of ids and labels that the model has not seen, to score on."),
-    "update labels": (Path, "Table of ids and labels; rows without a label are skipped."),
-    "label": (str, "Column of the labels; the model's own by default."),
-    "compare": (
-        str,
-        "Other methods on the same labels, with commas: lp,gcn,logistic and more; 5 folds unless "
-        "--folds or --labels is given.",
-    ),
-    "report": (Path, "Also write a page with figures (.html)."),
-    "new_classes": (bool, "Take labels that no node had so far."),
-    "for_class": (str, "Explain this class; the predicted one by default."),
-    "preset": (str, _PAPER),
-    "likelihood": (str, "softmax (default) or robustmax (the paper's)."),
-    "calibrate": (bool, "Temperature from leave-one-out."),
-    "doubtful": (int, "How many doubtful nodes to list."),
-    "demo as_json": (bool, "Print numbers as JSON."),
-    "get data_dir": (Path, "Fetch into this folder instead of the cache folder."),
-    "check data_dir": (Path, "Check the Planetoid files in this folder, those of Cora included."),
-}
-_PANELS: dict[str | None, Mapping[str, tuple[Any, str]]] = {
-    "Your tables": _TABLES,
-    "What it does not know": _DOUBT,
-    "The model": _MODEL,
-    None: _OTHERS,
-}
-_OPTIONS = {name: (panel, *row) for panel, rows in _PANELS.items() for name, row in rows.items()}
+_OPTIONS = {name: (panel, text) for panel, rows in _PANELS.items() for name, text in rows.items()}
 
 # What is given without a name: how it is called there, and its help.
-_ARGUMENTS: dict[str, tuple[Any, str, str]] = {
-    "model": (Path, "MODEL", "A model file."),
-    "query model": (Path, "[MODEL]", "A model file; none for a cold start."),
-    "node": (str, "NODE", "The node's id."),
-    "names": (list[str], "NAME", "cora, citeseer, pubmed; all if none is named."),
+_ARGUMENTS = {
+    "model": ("MODEL", "A model file."),
+    "query model": ("[MODEL]", "A model file; none for a cold start."),
+    "node": ("NODE", "The node's id."),
+    "names": ("NAME", "cora, citeseer, pubmed; all if none is named."),
 }
 
-_FLAGS = {  # how an option is written, where that is not its name
+# What is not text; how an option is written, where that is not its name; and so on.
+_KINDS: dict[Any, str] = {
+    Path: "model nodes edges labels features_npy features_npz out report data_dir",
+    list[str]: "names",
+    int: "knn seed count folds doubtful",
+    float: "coverage abstain_below",
+    bool: "ignore_unknown as_json quiet new_classes",
+    bool | None: "calibrate",
+}
+_FLAGS = {
     "as_json": ("--json",),
     "calibrate": ("--calibrate/--no-calibrate",),
     "count": ("-n",),
@@ -119,14 +108,7 @@ _FLAGS = {  # how an option is written, where that is not its name
     "out": ("--out", "-o"),
     "quiet": ("--quiet", "-q"),
 }
-_DEFAULTS: dict[str, Any] = {  # where it is not None
-    "calibrate": None,
-    "doubtful": 5,
-    "explain count": 8,
-    "query count": 10,
-    "seed": 0,
-    "strategy": "sopt",
-}
+_DEFAULTS = {"doubtful": 5, "explain count": 8, "query count": 10, "seed": 0, "strategy": "sopt"}
 _LEAST = {"count": 1, "doubtful": 0, "folds": 2, "knn": 1}
 
 
@@ -158,22 +140,22 @@ def _parameter(command: str, name: str) -> inspect.Parameter:
     required, name = name.endswith("!"), name.rstrip("!")
     special = f"{command} {name}"
     key = special if special in _OPTIONS or special in _ARGUMENTS else name
+    kind = next((kind for kind, names in _KINDS.items() if name in names.split()), str)
     info: Any
     if key in _ARGUMENTS:
-        kind, metavar, text = _ARGUMENTS[key]
+        metavar, text = _ARGUMENTS[key]
         info = typer.Argument(metavar=metavar, help=text)
     else:
-        panel, kind, text = _OPTIONS[key]
+        panel, text = _OPTIONS[key]
         flags = _FLAGS.get(name, (_written(name),))
         info = typer.Option(*flags, help=text, rich_help_panel=panel, min=_LEAST.get(name))
     default = _DEFAULTS.get(key, False if kind is bool else None)
     if default is None and not required:
         kind = kind | None
+    if required:
+        default = inspect.Parameter.empty
     return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if required else default,
-        annotation=Annotated[kind, info],
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
     )
 
 
@@ -197,9 +179,5 @@ def table_options(options: dict[str, Any], needs_edges: bool = True) -> dict[str
         raise ValueError("give --edges or --knn, not both")
     source, target = options.pop("source"), options.pop("target")
     columns = None if source is None and target is None else (source or "1", target or "2")
-    lists = {
-        name: comma_list(options[name])
-        for name in ("features", "text", "categorical")
-        if name in options
-    }
-    return options | lists | {"edge_columns": columns}
+    lists = options.keys() & {"features", "text", "categorical"}
+    return options | {n: comma_list(options[n]) for n in lists} | {"edge_columns": columns}

@@ -20,32 +20,30 @@ def as_json(value: Any) -> None:
     print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def facts(rows: Iterable[tuple[str, Any]], title: Any = None) -> None:
-    """Names and values, one to a line."""
-    from rich.table import Table
+def facts(rows: Iterable[tuple[str, Any]], title: Any = None, gap: bool = True) -> None:
+    """Names and values, one to a line; and an empty line, unless there is to be no ``gap``."""
+    from rich.table import Column
 
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, _literal(value))
-    _print(table, title)
+    names, values = Column(style="dim", no_wrap=True), Column(overflow="fold")
+    _print([names, values], rows, title, gap, show_header=False)
 
 
 def grid(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], title: Any = None, digits: int = 3
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    title: Any = None,
+    digits: int = 3,
+    gap: bool = True,
 ) -> None:
     """A table with a head; numbers stand to the right."""
-    from rich.table import Table
+    from rich.table import Column
 
-    rows = [list(row) for row in rows]
-    table = Table(box=None, pad_edge=False)
+    rows = list(rows)
+    heads = []
     for position, name in enumerate(columns):
-        numeric = all(isinstance(row[position], Real) for row in rows)
-        table.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_literal(_cell(value, digits)) for value in row))
-    _print(table, title)
+        numeric = rows and all(isinstance(row[position], Real) for row in rows)
+        heads.append(Column(name, justify="right" if numeric else "left", overflow="fold"))
+    _print(heads, [[_cell(value, digits) for value in row] for row in rows], title, gap)
 
 
 def _cell(value: Any, digits: int) -> str:
@@ -63,14 +61,20 @@ def _literal(text: Any, style: str = "") -> Any:
     return Text(text, style) if isinstance(text, str) else text
 
 
-def _print(table: Any, title: Any) -> None:
+def _print(
+    columns: list[Any], rows: Iterable[Sequence[Any]], title: Any, gap: bool, **style: Any
+) -> None:
     from rich.console import Console
+    from rich.table import Table
 
-    console = Console()
+    table, console = Table(*columns, box=None, pad_edge=False, **style), Console()
+    for row in rows:
+        table.add_row(*map(_literal, row))
     if title:
         console.print(_literal(title, "bold"))
     console.print(table)
-    console.print()
+    if gap:
+        console.print()
 
 
 class Terminal:

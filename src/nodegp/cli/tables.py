@@ -86,7 +86,7 @@ def predict(model, out, nodes, coverage, abstain_below, as_json, quiet, **tables
             show.as_json(file | counts.to_dict())
         elif out is not None and not quiet:
             print(f"{amount(counts.predictions, 'prediction')} written to {out}")
-    for remark in counts.remarks():
+    for remark in counts.remarks:
         progress.note(remark)
 
 
