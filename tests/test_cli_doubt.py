@@ -79,7 +79,7 @@ def test_sets_of_classes():
 
 def test_counts_go_over_all_blocks(monkeypatch):
     whole = run("predict model.nodegp --coverage 0.8 --abstain-below 0.7 -o whole.csv").stderr
-    monkeypatch.setattr("nodegp.cli.predict._ROWS", 7)
+    monkeypatch.setattr("nodegp.app.predictions.BLOCK_ROWS", 7)
     blocks = run("predict model.nodegp --coverage 0.8 --abstain-below 0.7 -o blocks.csv").stderr
     assert blocks == whole
     assert [r["set"] for r in rows_of("blocks.csv")] == [r["set"] for r in rows_of("whole.csv")]

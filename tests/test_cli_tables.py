@@ -103,7 +103,7 @@ def test_new_nodes_are_joined_to_the_graph(folder):
 def test_predict_streams(folder, monkeypatch):
     """In small blocks, the same file."""
     run("predict model.nodegp -o whole.csv")
-    monkeypatch.setattr("nodegp.cli.predict._ROWS", 7)
+    monkeypatch.setattr("nodegp.app.predictions.BLOCK_ROWS", 7)
     run("predict model.nodegp -o blocks.csv")
     whole, blocks = rows_of("whole.csv"), rows_of("blocks.csv")
     assert [row["id"] for row in whole] == [row["id"] for row in blocks]

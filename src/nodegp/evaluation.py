@@ -7,7 +7,7 @@ label, not the node. So the helpers here mask labels and keep the graph whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -17,6 +17,8 @@ from sklearn.base import clone
 from nodegp import metrics
 from nodegp.labels import as_labels, encode, is_labelled
 from nodegp.model.calibration import in_sets, set_threshold
+
+__all__ = ["Evaluation", "against", "cross_validate", "leave_one_out"]
 
 # Every label's set comes from other labels: up to so many each is left out by itself, and more of
 # them in so many parts, to save time.
@@ -58,9 +60,9 @@ class Evaluation:
     @property
     def confusion(self) -> np.ndarray:
         """(C, C) counts: true class by predicted class."""
-        counts = np.zeros((len(self.classes),) * 2, dtype=np.int64)
-        np.add.at(counts, (self.y, self.proba.argmax(axis=1)), 1)
-        return counts
+        n = len(self.classes)
+        cells = n * self.y + self.proba.argmax(axis=1)
+        return np.bincount(cells, minlength=n * n).reshape(n, n)
 
     @property
     def reliability(self) -> metrics.ReliabilityCurve:
@@ -85,20 +87,26 @@ class Evaluation:
 
     def answered(self, abstain_below: float) -> Evaluation | None:
         """The same of the nodes whose likeliest class has at least this probability, if any."""
-        kept = self.proba.max(axis=1) >= abstain_below
-        if not kept.any():
+        sure = self.proba.max(axis=1) >= abstain_below
+        if not sure.any():
             return None
-        sets = None if self.sets is None else self.sets[kept]
-        return Evaluation(
-            self.how, self.classes, self.nodes[kept], self.y[kept], self.proba[kept], sets
+        sets = None if self.sets is None else self.sets[sure]
+        return replace(
+            self, nodes=self.nodes[sure], y=self.y[sure], proba=self.proba[sure], sets=sets
         )
 
-    def scores(self) -> dict[str, Any]:
-        """The numbers, by name."""
+    def scores(self, abstain_below: float | None = None) -> dict[str, Any]:
+        """The numbers, by name; with ``abstain_below`` also those of :meth:`answered`."""
         names = ["accuracy", "accuracy_error", "log_loss", "brier", "calibration_error"]
         if self.sets is not None:
             names += ["set_coverage", "set_coverage_error", "set_size"]
-        return {"how": self.how, "n": len(self.y)} | {name: getattr(self, name) for name in names}
+        scores = {"how": self.how, "n": len(self.y)} | {k: getattr(self, k) for k in names}
+        if abstain_below is not None:
+            part = self.answered(abstain_below)
+            scores["answered"] = 0.0 if part is None else len(part.y) / len(self.y)
+            for name in ("accuracy", "accuracy_error"):
+                scores[f"answered_{name}"] = float("nan") if part is None else getattr(part, name)
+        return scores
 
 
 def leave_one_out(model: Any, coverage: float | None = None) -> Evaluation:
@@ -109,7 +117,7 @@ def leave_one_out(model: Any, coverage: float | None = None) -> Evaluation:
     scores of other labels.
     """
     y, proba = np.searchsorted(model.classes_, model.labels_), model.loo_proba_
-    sets = None if coverage is None else _sets_from_others(proba, y, coverage)
+    sets = None if coverage is None else _cross_sets(proba, y, coverage)
     return Evaluation("leave-one-out", model.classes_, model.labelled_, y, proba, sets)
 
 
@@ -120,8 +128,8 @@ def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = N
     ``coverage`` also prediction sets, if the model has ``predict_set``.
     """
     y, labelled = _labelled(y, model.unlabelled)
-    known = set(model.classes_.tolist())
-    unknown = [v for v in dict.fromkeys(y[labelled].tolist()) if v not in known]
+    classes = set(model.classes_.tolist())
+    unknown = [v for v in dict.fromkeys(y[labelled].tolist()) if v not in classes]
     if unknown:
         raise ValueError(
             f"labels {unknown[:5]} are not among the model's classes {model.classes_.tolist()}"
@@ -174,8 +182,8 @@ def cross_validate(
         hidden[labelled[train]] = y[labelled[train]]
         fitted = clone(model)
         # A class whose only label is hidden exists all the same.
-        known = {"classes": classes} if "classes" in signature(fitted.fit).parameters else {}
-        fitted.fit(graph, hidden, **known)
+        names = {"classes": classes} if "classes" in signature(fitted.fit).parameters else {}
+        fitted.fit(graph, hidden, **names)
         columns = np.searchsorted(classes, fitted.classes_)
         where = np.ix_(test, columns)
         proba[where] = fitted.predict_proba(graph, labelled[test])
@@ -186,13 +194,13 @@ def cross_validate(
     return Evaluation(f"{folds} folds", classes, labelled, targets, proba, sets)
 
 
-def _sets_from_others(proba: np.ndarray, y: np.ndarray, coverage: float) -> np.ndarray:
+def _cross_sets(proba: np.ndarray, y: np.ndarray, coverage: float) -> np.ndarray:
     """Prediction sets of labels by thresholds that these labels had no part in."""
     sets = np.zeros(proba.shape, dtype=bool)
     parts = np.arange(len(y)) % _PARTS
     for part in range(min(_PARTS, len(y))):
-        here, others = parts == part, parts != part
-        sets[here] = in_sets(proba[here], set_threshold(proba[others], y[others], coverage))
+        here, rest = parts == part, parts != part
+        sets[here] = in_sets(proba[here], set_threshold(proba[rest], y[rest], coverage))
     return sets
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+__all__ = ["Figure", "Remarks", "Table", "check_available", "page", "panels"]
+
 EXTRA = "reports need matplotlib and jinja2: pip install 'nodegp[reports]'"
 PANEL_WIDTH = 4.2  # inches
 
@@ -94,9 +96,9 @@ def page(title: str, lead: str, parts: Sequence[Table | Figure | Remarks]) -> st
     template = (files("nodegp") / "report.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     drawn = {p.name: Markup(_inline(p)) for p in parts if isinstance(p, Figure)}
-    shown = [(type(part).__name__, part) for part in parts]
+    named = [(type(part).__name__, part) for part in parts]
     return environment.from_string(template).render(
-        title=title, lead=lead, parts=shown, drawn=drawn
+        title=title, lead=lead, parts=named, drawn=drawn
     )
 
 

@@ -9,8 +9,11 @@ from typing import Annotated
 import typer
 
 from nodegp import plugins
-from nodegp.cli import evaluate, explain, fit, info, predict, query, update
+from nodegp.cli import models, tables
 from nodegp.cli.data import app as data_app
+from nodegp.cli.demo import demo
+
+__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="nodegp",
@@ -24,14 +27,19 @@ app = typer.Typer(
 _LONGEST = 800  # characters of an error
 _OWN = "Your own graph"
 _PAPER = "The paper and its data"
-for _module in (fit, predict, evaluate, query, update, explain, info):
-    _name = _module.__name__.rsplit(".", 1)[1]
-    app.command(_name, rich_help_panel=_OWN)(_module.command)
+for _command in (
+    *(tables.fit, tables.predict, models.evaluate, tables.query),
+    *(models.update, models.explain, models.info),
+):
+    app.command(rich_help_panel=_OWN)(_command)
 app.add_typer(data_app, name="data", rich_help_panel=_PAPER)
+app.command(rich_help_panel=_PAPER)(demo)
+for _name, _command in plugins.commands().items():
+    app.command(_name, rich_help_panel=_PAPER)(_command)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         from nodegp import __version__
 
         typer.echo(f"nodegp {__version__}")
@@ -46,32 +54,6 @@ def options(
     ] = False,
 ) -> None:
     """Bayesian semi-supervised learning on graphs with Gaussian processes."""
-
-
-@app.command(rich_help_panel=_PAPER)
-def demo(
-    preset: Annotated[str | None, typer.Option(help="paper: exactly the published model.")] = None,
-    likelihood: Annotated[
-        str | None, typer.Option(help="softmax (default) or robustmax (the paper's).")
-    ] = None,
-    calibrate: Annotated[
-        bool | None,
-        typer.Option("--calibrate/--no-calibrate", help="Temperature from leave-one-out."),
-    ] = None,
-    doubtful: Annotated[int, typer.Option(min=0, help="How many doubtful nodes to list.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print numbers as JSON.")] = False,
-) -> None:
-    """Fit the bundled Cora citation graph with its 140 public labels and show the result.
-
-    Cora: 2,708 papers in 7 topics, linked by citations. Takes about a second.
-    """
-    from nodegp.cli.demo import run
-
-    run(preset, likelihood, calibrate, doubtful, as_json)
-
-
-for _name, _command in plugins.commands().items():
-    app.command(_name, rich_help_panel=_PAPER)(_command)
 
 
 def main() -> None:

@@ -1,166 +1,183 @@
-"""Options that several commands share, and how columns and lists are written."""
+"""The options of all commands as data, and what makes a command of a function that takes them."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from nodegp.io import TableSource
+from nodegp.app.errors import OptionError
 
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results.")]
-Seed = Annotated[int, typer.Option(help="For whatever is drawn at random.")]
-
-_DOUBT = "What it does not know"
-Coverage = Annotated[
-    float | None,
-    typer.Option(
-        help="Sets of classes, of which about this share hold the true one: 0.9.",
-        rich_help_panel=_DOUBT,
-    ),
-]
-AbstainBelow = Annotated[
-    float | None,
-    typer.Option(
-        help="No label for a node whose likeliest class has less than this probability: 0.8.",
-        rich_help_panel=_DOUBT,
-    ),
-]
+__all__ = ["comma_list", "table_options", "takes"]
 
 _FILES = "csv, tsv (both also gzipped) or parquet"
-_TABLES = "Your tables"
+_PAPER = "paper: exactly the published model."
 
-Nodes = Annotated[
-    Path, typer.Option(help=f"Table with a row per node: {_FILES}.", rich_help_panel=_TABLES)
-]
-OptionalNodes = Annotated[
-    Path | None,
-    typer.Option(help=f"Table with a row per node: {_FILES}.", rich_help_panel=_TABLES),
-]
-Edges = Annotated[
-    Path | None,
-    typer.Option(help=f"Table with a row per edge: {_FILES}.", rich_help_panel=_TABLES),
-]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id", help="Column of the nodes' ids; the first by default.", rich_help_panel=_TABLES
-    ),
-]
-Source = Annotated[
-    str | None,
-    typer.Option(help="Column of the edges' one end; the first.", rich_help_panel=_TABLES),
-]
-Target = Annotated[
-    str | None,
-    typer.Option(help="Column of the edges' other end; the second.", rich_help_panel=_TABLES),
-]
-Weight = Annotated[
-    str | None, typer.Option(help="Column of the edges' weights.", rich_help_panel=_TABLES)
-]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        help="Columns that are features, with commas; all that hold numbers by default. "
+# The help of each option, by the panel of --help that it stands in. "fit label" is the option
+# `label` of `nodegp fit`, where other commands have another.
+_PANELS: dict[str | None, dict[str, str]] = {
+    "Your tables": {
+        "nodes": f"Table with a row per node: {_FILES}.",
+        "edges": f"Table with a row per edge: {_FILES}.",
+        "id": "Column of the nodes' ids; the first by default.",
+        "fit label": "Column of the labels, empty where there is none.",
+        "fit labels": "Table of ids and labels, if they are not among the nodes.",
+        "source": "Column of the edges' one end; the first.",
+        "target": "Column of the edges' other end; the second.",
+        "weight": "Column of the edges' weights.",
+        "features": "Columns that are features, with commas; all that hold numbers by default. "
         "Text in them is taken for categories.",
-        rich_help_panel=_TABLES,
-    ),
-]
-Text = Annotated[
-    str | None,
-    typer.Option(help="Columns of text, whose words become features.", rich_help_panel=_TABLES),
-]
-Categorical = Annotated[
-    str | None,
-    typer.Option(help="Columns of categories, if they look like numbers.", rich_help_panel=_TABLES),
-]
-FeaturesNpy = Annotated[
-    Path | None,
-    typer.Option(
-        help="Dense features (numpy .npy), rows in the order of the nodes.", rich_help_panel=_TABLES
-    ),
-]
-FeaturesNpz = Annotated[
-    Path | None,
-    typer.Option(
-        help="Sparse features (scipy .npz), rows in the order of the nodes.",
-        rich_help_panel=_TABLES,
-    ),
-]
-Knn = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Without edges: link each node to so many nearest by features.",
-        rich_help_panel=_TABLES,
-    ),
-]
-IgnoreUnknown = Annotated[
-    bool,
-    typer.Option(
-        "--ignore-unknown",
-        help="Leave out edges and labels of ids that are not among the nodes.",
-        rich_help_panel=_TABLES,
-    ),
-]
+        "text": "Columns of text, whose words become features.",
+        "categorical": "Columns of categories, if they look like numbers.",
+        "features_npy": "Dense features (numpy .npy), rows in the order of the nodes.",
+        "features_npz": "Sparse features (scipy .npz), rows in the order of the nodes.",
+        "knn": "Without edges: link each node to so many nearest by features.",
+        "ignore_unknown": "Leave out edges and labels of ids that are not among the nodes.",
+    },
+    "What it does not know": {
+        "coverage": "Sets of classes, of which about this share hold the true one: 0.9.",
+        "abstain_below": "No label for a node whose likeliest class has less than this "
+        "probability: 0.8.",
+    },
+    "The model": {
+        "fit likelihood": "softmax (default), robustmax (the paper's), or bernoulli for two "
+        "classes.",
+        "filter": "auto (default): what predicts the labels best when each is left out in turn; "
+        "mean: a node is what its neighbourhood is; pagerank: what lies near it, further off too; "
+        "identity: the edges do not matter. Python has more.",
+        "fit preset": _PAPER,
+    },
+    None: {
+        "as_json": "Print results as JSON.",
+        "quiet": "Print nothing but results.",
+        "seed": "For whatever is drawn at random.",
+        "fit out": "The model file to write.",
+        "predict out": "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen.",
+        "query out": "Table to fill in: .csv, .tsv or .parquet.",
+        "update out": "Where to; over MODEL by default.",
+        "query count": "How many nodes to ask about.",
+        "explain count": "How many of each to list.",
+        "strategy": "sopt, vopt, hybrid, gp-vopt, gp-eer, s2, random, degree, entropy, margin, "
+        "bald or eer; see below.",
+        "folds": "Fit again with each of so many parts of the labels hidden.",
+        "evaluate labels": "Table of ids and labels that the model has not seen, to score on.",
+        "update labels": "Table of ids and labels; rows without a label are skipped.",
+        "label": "Column of the labels; the model's own by default.",
+        "compare": "Other methods on the same labels, with commas: lp,gcn,logistic and more; 5 "
+        "folds unless --folds or --labels is given.",
+        "report": "Also write a page with figures (.html).",
+        "new_classes": "Take labels that no node had so far.",
+        "for_class": "Explain this class; the predicted one by default.",
+        "preset": _PAPER,
+        "likelihood": "softmax (default) or robustmax (the paper's).",
+        "calibrate": "Temperature from leave-one-out.",
+        "doubtful": "How many doubtful nodes to list.",
+        "demo as_json": "Print numbers as JSON.",
+        "get data_dir": "Fetch into this folder instead of the cache folder.",
+        "check data_dir": "Check the Planetoid files in this folder, those of Cora included.",
+    },
+}
+_OPTIONS = {name: (panel, text) for panel, rows in _PANELS.items() for name, text in rows.items()}
+
+# What is given without a name: how it is called there, and its help.
+_ARGUMENTS = {
+    "model": ("MODEL", "A model file."),
+    "query model": ("[MODEL]", "A model file; none for a cold start."),
+    "node": ("NODE", "The node's id."),
+    "names": ("NAME", "cora, citeseer, pubmed; all if none is named."),
+}
+
+# What is not text; how an option is written, where that is not its name; and so on.
+_KINDS: dict[Any, str] = {
+    Path: "model nodes edges labels features_npy features_npz out report data_dir",
+    list[str]: "names",
+    int: "knn seed count folds doubtful",
+    float: "coverage abstain_below",
+    bool: "ignore_unknown as_json quiet new_classes",
+    bool | None: "calibrate",
+}
+_FLAGS = {
+    "as_json": ("--json",),
+    "calibrate": ("--calibrate/--no-calibrate",),
+    "count": ("-n",),
+    "for_class": ("--class",),
+    "out": ("--out", "-o"),
+    "quiet": ("--quiet", "-q"),
+}
+_DEFAULTS = {"doubtful": 5, "explain count": 8, "query count": 10, "seed": 0, "strategy": "sopt"}
+_LEAST = {"count": 1, "doubtful": 0, "folds": 2, "knn": 1}
 
 
-def names(value: str | None) -> list[str] | None:
-    """A list written with commas; None if it was not given."""
-    if value is None:
-        return None
-    return [name.strip() for name in value.split(",") if name.strip()]
+def takes(names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these options, which it gets as keywords; one that ends in ! must be given.
+
+    An error that names options as the application does names them as they are written here.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = [_parameter(command.__name__, name) for name in names.split()]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+
+        @wraps(command)
+        def run(**options: Any) -> None:
+            try:
+                command(**options)
+            except OptionError as error:
+                raise ValueError(error.worded(_written)) from None
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
-def check_doubt(coverage: float | None, abstain_below: float | None) -> None:
-    """Refuse shares that are none; a percentage is the likely slip."""
-    for option, value in (("--coverage", coverage), ("--abstain-below", abstain_below)):
-        if value is not None and not 0 < value < 1:
-            guess = f"; for {value:g} % write {value / 100:g}" if 10 <= value < 100 else ""
-            raise ValueError(f"{option} must lie between 0 and 1, got {value:g}{guess}")
-
-
-def table_source(
-    *,
-    edges: Path | None,
-    source: str | None,
-    target: str | None,
-    features: str | None,
-    text: str | None,
-    categorical: str | None,
-    knn: int | None,
-    **others: Any,
-) -> TableSource:
-    """Files that describe a graph, from the options as they were written."""
-    from nodegp.io import TableSource
-
-    if edges is None and knn is None:
-        raise ValueError(
-            "give --edges FILE, or --knn NUMBER to link each node to those most like it by features"
-        )
-    check_edges_or_knn(edges, knn)
-    return TableSource(
-        edges=edges,
-        edge_columns=edge_columns(source, target),
-        features=names(features),
-        text=names(text),
-        categorical=names(categorical),
-        knn=knn,
-        **others,
+def _parameter(command: str, name: str) -> inspect.Parameter:
+    """An option or argument as typer takes it."""
+    required, name = name.endswith("!"), name.rstrip("!")
+    special = f"{command} {name}"
+    key = special if special in _OPTIONS or special in _ARGUMENTS else name
+    kind = next((kind for kind, names in _KINDS.items() if name in names.split()), str)
+    info: Any
+    if key in _ARGUMENTS:
+        metavar, text = _ARGUMENTS[key]
+        info = typer.Argument(metavar=metavar, help=text)
+    else:
+        panel, text = _OPTIONS[key]
+        flags = _FLAGS.get(name, (_written(name),))
+        info = typer.Option(*flags, help=text, rich_help_panel=panel, min=_LEAST.get(name))
+    default = _DEFAULTS.get(key, False if kind is bool else None)
+    if default is None and not required:
+        kind = kind | None
+    if required:
+        default = inspect.Parameter.empty
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
     )
 
 
-def check_edges_or_knn(edges: Path | None, knn: int | None) -> None:
+def _written(option: str) -> str:
+    return "--" + option.replace("_", "-")
+
+
+def comma_list(value: str | None) -> list[str] | None:
+    """A list written with commas; None if it was not given."""
+    return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
+
+
+def table_options(options: dict[str, Any], needs_edges: bool = True) -> dict[str, Any]:
+    """The options of tables as the application takes them."""
+    edges, knn = options["edges"], options["knn"]
+    if needs_edges and edges is None and knn is None:
+        raise ValueError(
+            "give --edges FILE, or --knn NUMBER to link each node to those most like it by features"
+        )
     if edges is not None and knn is not None:
         raise ValueError("give --edges or --knn, not both")
-
-
-def edge_columns(source: str | None, target: str | None) -> tuple[str, str] | None:
-    """The two columns of an edge table; None for the first two."""
-    if source is None and target is None:
-        return None
-    return source or "1", target or "2"
+    source, target = options.pop("source"), options.pop("target")
+    columns = None if source is None and target is None else (source or "1", target or "2")
+    lists = options.keys() & {"features", "text", "categorical"}
+    return options | {n: comma_list(options[n]) for n in lists} | {"edge_columns": columns}

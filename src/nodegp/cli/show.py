@@ -5,102 +5,109 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
+__all__ = ["Terminal", "as_json", "facts", "grid"]
+
 
 def as_json(value: Any) -> None:
-    """Print plain data, numpy's included; what is not a number becomes null."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    """Print a result, or plain data with results in it."""
+    from nodegp.app.results import plain
+
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):  # an array or number of numpy's
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def facts(rows: Iterable[tuple[str, Any]], title: Any = None, gap: bool = True) -> None:
+    """Names and values, one to a line; and an empty line, unless there is to be no ``gap``."""
+    from rich.table import Column
+
+    names, values = Column(style="dim", no_wrap=True), Column(overflow="fold")
+    _print([names, values], rows, title, gap, show_header=False)
 
 
-def facts(rows: Iterable[tuple[str, str]], title: str | None = None) -> None:
-    """Names and values, one to a line."""
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, _literal(value))
-    _print(table, title)
-
-
-def grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+def grid(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    title: Any = None,
+    digits: int = 3,
+    gap: bool = True,
+) -> None:
     """A table with a head; numbers stand to the right."""
-    from rich.table import Table
+    from rich.table import Column
 
-    rows = [list(row) for row in rows]
-    table = Table(box=None, pad_edge=False)
+    rows = list(rows)
+    heads = []
     for position, name in enumerate(columns):
-        numeric = all(isinstance(row[position], Real) for row in rows)
-        table.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_literal(_cell(value)) for value in row))
-    _print(table, title)
+        numeric = rows and all(isinstance(row[position], Real) for row in rows)
+        heads.append(Column(name, justify="right" if numeric else "left", overflow="fold"))
+    _print(heads, [[_cell(value, digits) for value in row] for row in rows], title, gap)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, digits: int) -> str:
     if isinstance(value, Integral):
         return f"{value:,}"
     if isinstance(value, Real):
-        return f"{value:.3f}" if math.isfinite(value) else "-"
+        return f"{value:.{digits}f}" if math.isfinite(value) else "-"
     return str(value)
 
 
-def _literal(text: str, style: str = "") -> Any:
-    """A user's text, in which brackets are brackets."""
+def _literal(text: Any, style: str = "") -> Any:
+    """A user's text, in which brackets are brackets; what has a style of its own stays."""
     from rich.text import Text
 
-    return Text(text, style)
+    return Text(text, style) if isinstance(text, str) else text
 
 
-def _print(table: Any, title: str | None) -> None:
+def _print(
+    columns: list[Any], rows: Iterable[Sequence[Any]], title: Any, gap: bool, **style: Any
+) -> None:
     from rich.console import Console
+    from rich.table import Table
 
-    console = Console()
+    table, console = Table(*columns, box=None, pad_edge=False, **style), Console()
+    for row in rows:
+        table.add_row(*map(_literal, row))
     if title:
         console.print(_literal(title, "bold"))
     console.print(table)
-    console.print()
+    if gap:
+        console.print()
 
 
-def note(text: str, quiet: bool = False) -> None:
-    """A remark, on standard error."""
-    if not quiet:
-        print(f"nodegp: {text}", file=sys.stderr)
+class Terminal:
+    """The progress of the application: a spinner or a bar on a terminal, remarks on standard
+    error, and nothing at all if it is to be quiet."""
 
+    def __init__(self, quiet: bool = False):
+        self._quiet = quiet
+        self._step: Callable[[int], None] | None = None
 
-@contextmanager
-def waiting(what: str, quiet: bool = False) -> Iterator[None]:
-    """Show that something is going on, on a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
+    @contextmanager
+    def stage(self, text: str, total: int | None = None) -> Iterator[None]:
+        if self._quiet or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.progress import Progress
 
-    with Console(stderr=True).status(what):
-        yield
+        console = Console(stderr=True)
+        if total is None:
+            with console.status(text):
+                yield
+            return
+        with Progress(console=console, transient=True) as bar:
+            task = bar.add_task(text, total=total)
+            self._step = lambda count: bar.advance(task, count)
+            yield
+        self._step = None
 
+    def advance(self, count: int = 1) -> None:
+        if self._step is not None:
+            self._step(count)
 
-def counted(items: Iterable[Any], total: int, what: str, quiet: bool = False) -> Iterator[Any]:
-    """Pass items on, with a bar that counts them on a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield from items
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(items, what, total=total, console=Console(stderr=True), transient=True)
+    def note(self, text: str) -> None:
+        if not self._quiet:
+            print(f"nodegp: {text}", file=sys.stderr)

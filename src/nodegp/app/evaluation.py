@@ -1,0 +1,121 @@
+"""A model and others on the same labels: who predicts them how well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from nodegp.app.errors import OptionError
+from nodegp.app.results import Result, plain
+from nodegp.evaluation import Evaluation
+from nodegp.plugins import baselines
+
+__all__ = ["Comparison", "ScoreTable", "rivals"]
+
+# Columns of tables, and the scores that stand in them.
+_SCORES = {
+    "accuracy": "accuracy",
+    "± s.e.": "accuracy_error",
+    "log loss": "log_loss",
+    "Brier": "brier",
+    "calibration error": "calibration_error",
+}
+_SETS = {
+    "hold the true class": "set_coverage",
+    "± s.e.": "set_coverage_error",
+    "classes in a set": "set_size",
+}
+_ANSWERS = {
+    "answered": "answered",
+    "right among them": "answered_accuracy",
+    "± s.e.": "answered_accuracy_error",
+}
+
+
+class ScoreTable(NamedTuple):
+    """Numbers under headings; the first of every row is a name."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Result):
+    """Evaluations on the same labels by name, this library's first."""
+
+    evaluations: dict[str, Evaluation]
+    coverage: float | None = None
+    abstain_below: float | None = None
+
+    @property
+    def own(self) -> Evaluation:
+        return next(iter(self.evaluations.values()))
+
+    def to_dict(self) -> dict[str, Any]:
+        return plain(
+            {
+                name: one.scores(self.abstain_below)
+                | {"classes": one.classes, "confusion": one.confusion}
+                | {"reliability": {k: v for k, v in vars(one.reliability).items() if k != "edges"}}
+                for name, one in self.evaluations.items()
+            }
+        )
+
+    def scores(self) -> ScoreTable:
+        """Accuracy, log loss and so on."""
+        how = self.own.how
+        return self._table(f"{how[0].upper()}{how[1:]}, {len(self.own.y):,} labels", _SCORES)
+
+    def doubt(self) -> list[ScoreTable]:
+        """What was asked about prediction sets and about abstaining."""
+        tables = []
+        if self.coverage is not None:
+            title = f"Prediction sets for a coverage of {self.coverage:g}"
+            tables.append(self._table(title, _SETS))
+        if self.abstain_below is not None:
+            title = f"Answers with a probability of at least {self.abstain_below:g}"
+            tables.append(self._table(title, _ANSWERS))
+        return tables
+
+    def confusion(self) -> ScoreTable:
+        """Of this library: true classes by predicted ones."""
+        names = [str(name) for name in self.own.classes]
+        rows = [[name, *row] for name, row in zip(names, self.own.confusion.tolist(), strict=True)]
+        return ScoreTable("Confusion", ["true \\ predicted", *names], rows)
+
+    def reliability(self) -> ScoreTable:
+        """Of this library: how often it is right when it is so sure."""
+        curve = self.own.reliability
+        rows = [
+            [f"{curve.edges[i]:.2f} to {curve.edges[i + 1]:.2f}", mean, curve.accuracy[i], count]
+            for i, (mean, count) in enumerate(zip(curve.confidence, curve.count, strict=True))
+            if count
+        ]
+        return ScoreTable("Reliability", ["confidence", "mean", "right", "nodes"], rows)
+
+    def tables(self) -> list[ScoreTable]:
+        """All of these."""
+        return [self.scores(), *self.doubt(), self.confusion(), self.reliability()]
+
+    def _table(self, title: str, columns: dict[str, str]) -> ScoreTable:
+        """Some scores of the methods that have them."""
+        scores = {name: one.scores(self.abstain_below) for name, one in self.evaluations.items()}
+        rows = [
+            [name, *(numbers[score] for score in columns.values())]
+            for name, numbers in scores.items()
+            if numbers.keys() >= set(columns.values())
+        ]
+        return ScoreTable(title, ["method", *columns], rows)
+
+
+def rivals(names: Sequence[str], seed: int) -> dict[str, Any]:
+    """The methods to compare with, not yet fitted."""
+    registry = baselines() if names else {}
+    for name in names:
+        if name not in registry:
+            raise OptionError(
+                f"`compare`: there is no {name!r}; choose among {', '.join(registry)}", "compare"
+            )
+    return {name: registry[name](random_state=seed, unlabelled=None) for name in names}

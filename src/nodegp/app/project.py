@@ -1,0 +1,387 @@
+"""A project: a graph with some labels, a model of it once one is fitted, and answers that wait.
+
+All that a front end does with a user's data goes through here: every method gives a result that is
+data, says how far it is to a :class:`~nodegp.app.progress.Progress`, and raises a sentence where
+something is wrong with what it was given.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from nodegp import evaluation
+from nodegp.active import Advice, advice, suggest
+from nodegp.app.errors import OptionError, check_share
+from nodegp.app.evaluation import Comparison, rivals
+from nodegp.app.explanation import NodeExplanation, explain
+from nodegp.app.labels import Labels, NodeNames, as_pairs, changes, own_column, require_classes
+from nodegp.app.model import DEFAULT, ModelInfo, ModelOptions, describe
+from nodegp.app.predictions import Predictions
+from nodegp.app.progress import SILENT, Progress
+from nodegp.app.questions import Answers, Questions, Update
+from nodegp.estimators import GraphGPClassifier
+from nodegp.graph import Graph
+from nodegp.io import Encoder, Loaded, Summary, TableSource, join_tables, read_labels, read_tables
+from nodegp.labels import is_labelled
+from nodegp.persistence import load, save
+
+__all__ = ["ModelOptions", "OptionError", "Progress", "Project"]
+
+_FOLDS = 5  # where other methods are compared with, and nothing is said
+_LOOK_AHEAD = 5_000  # nodes of a graph for which looking ahead takes seconds
+_OF_NEW_NODES = ("edges", "knn", "features_npy", "features_npz")
+
+
+@dataclass(eq=False)
+class Project:
+    """A user's graph, labels and model; :meth:`from_tables` and :meth:`open` make one."""
+
+    graph: Graph
+    model: GraphGPClassifier | None = None
+    loaded: Loaded | None = None  # what was read, if it was
+    tables: dict[str, Any] = field(default_factory=dict)  # encoder and columns, as in a model file
+    options: ModelOptions = DEFAULT
+    progress: Progress = SILENT
+    # By node number: they wait for a fit or an update.
+    _answers: dict[int, Any] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def from_tables(
+        cls,
+        nodes: str | Path,
+        edges: str | Path | None = None,
+        *,
+        options: ModelOptions = DEFAULT,
+        progress: Progress = SILENT,
+        **columns: Any,
+    ) -> Self:
+        """Read a graph, with or without labels; ``columns`` as in :class:`nodegp.io.TableSource`.
+
+        ``options`` are those of the fit to come: they say how words and counts are weighted.
+        """
+        source = TableSource(nodes, edges, counts=options.counts, **columns)
+        with progress.stage("reading"):
+            loaded = read_tables(source)
+        names = {"id": source.id or "id", "label": source.label or "label"}
+        tables = {"encoder": loaded.encoder.to_dict()} | names
+        return cls(loaded.graph, None, loaded, tables, options, progress)
+
+    @classmethod
+    def open(cls, path: str | Path, progress: Progress = SILENT) -> Self:
+        """Open a model file that carries its graph."""
+        model = load(path)
+        if not isinstance(model, GraphGPClassifier):
+            raise ValueError(
+                f"{path} holds a {type(model).__name__}; a project works with classifiers"
+            )
+        if model.graph_ is None:
+            raise ValueError(
+                f"{path} was saved without its graph; save it with include_graph=True, or use "
+                "`nodegp fit`"
+            )
+        tables = getattr(model, "tables_", {})
+        return cls(model.graph_, model, tables=tables, progress=progress)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model with its graph, so that :meth:`open` needs nothing else."""
+        save(self._fitted, path, include_graph=True, tables=self.tables or None)
+
+    # --- what is there --------------------------------------------------------------------------
+
+    @property
+    def summary(self) -> Summary:
+        """What came in from tables."""
+        if self.loaded is None:
+            raise ValueError("a model file does not tell what its tables looked like")
+        return self.loaded.summary
+
+    @property
+    def sources(self) -> list[str]:
+        """What the features were made from, as far as that is known."""
+        return self._encoder.describe() if self.tables else []
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The user's names of the nodes, or their numbers."""
+        return np.arange(self.graph.n_nodes) if self.graph.ids is None else self.graph.ids
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The labels of the model, or those to fit one to; None at nodes without."""
+        if self.model is None and self.loaded is not None and self.loaded.labels is not None:
+            return self.loaded.labels
+        y = np.full(self.graph.n_nodes, None, dtype=object)
+        if self.model is not None:
+            y[self.model.labelled_] = self.model.labels_
+        return y
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes of the model, or of the labels and answers so far."""
+        if self.model is not None:
+            return self.model.classes_.tolist()
+        return sorted({label for label in self._with_answers() if label is not None})
+
+    def info(self) -> ModelInfo:
+        """The model in numbers."""
+        return describe(self._fitted, self.graph)
+
+    # --- a model --------------------------------------------------------------------------------
+
+    def fit(self) -> ModelInfo:
+        """Fit a model to the labels, and to the answers that wait."""
+        y = self._with_answers()
+        if not is_labelled(y, None).any():
+            raise ValueError("no node has a label yet; name a column of labels, or answer some")
+        if self.loaded is None:
+            model = clone(self._fitted)
+        else:
+            y, unlabelled = replace(self.loaded, labels=y).targets()
+            model = self.options.classifier(unlabelled, encoded=True)
+        started = time.perf_counter()
+        with self.progress.stage("fitting"):
+            model.fit(self.graph, y)
+        seconds = time.perf_counter() - started
+        self.model, self._answers = model, {}
+        return describe(model, self.graph, seconds)
+
+    def predict(
+        self,
+        ids: Iterable[Any] | None = None,
+        *,
+        nodes: str | Path | None = None,
+        coverage: float | None = None,
+        abstain_below: float | None = None,
+        **tables: Any,
+    ) -> Predictions:
+        """Predict every node, those with these ids, or the rows of a table of new nodes.
+
+        Parameters
+        ----------
+        ids : known nodes
+        nodes : table of nodes to join to the graph, and ``tables`` as in
+            :func:`nodegp.io.join_tables`
+        coverage : share of the prediction sets that are to hold the true class
+        abstain_below : no label where the likeliest class has less than this probability
+        """
+        check_share(coverage=coverage, abstain_below=abstain_below)
+        model, graph = self._fitted, self.graph
+        positions = None if ids is None else self._names.positions(ids)
+        if nodes is not None:
+            tables["id"] = tables.get("id") or own_column(nodes, self._columns[0])
+            with self.progress.stage("reading"):
+                graph, positions = join_tables(graph, self._encoder, nodes, **tables)
+        elif needless := [name for name in _OF_NEW_NODES if tables.get(name) is not None]:
+            message = f"`{needless[0]}` without `nodes`: give the new nodes too"
+            raise OptionError(message, needless[0], "nodes")
+        return Predictions(model, graph, positions, coverage, abstain_below, self.progress)
+
+    def explain(self, node: Any, for_class: Any = None, n: int = 8) -> NodeExplanation:
+        """Why a node is predicted as it is: the ``n`` labels and neighbours that mattered most."""
+        position = int(self._names.positions([node])[0])
+        return explain(self._fitted, self.ids, self.labels, position, for_class, n)
+
+    def evaluate(
+        self,
+        *,
+        folds: int | None = None,
+        labels: Labels | None = None,
+        compare: Sequence[str] = (),
+        coverage: float | None = None,
+        abstain_below: float | None = None,
+        seed: int = 0,
+        **columns: Any,
+    ) -> Comparison:
+        """Score the model on labels that it had not seen.
+
+        That is leave-one-out by default; with ``folds`` it is fitted again with labels hidden;
+        with ``labels`` it is scored on those of nodes that it was not fitted to, and ``columns``
+        are as in :meth:`answer`. ``compare`` names baselines of :mod:`nodegp.plugins`, which need
+        one of the two: 5 folds by default.
+        """
+        check_share(coverage=coverage, abstain_below=abstain_below)
+        if folds is not None and labels is not None:
+            raise OptionError("give `folds` or `labels`, not both", "folds", "labels")
+        model, baselines = self._fitted, rivals(compare, seed)
+        if labels is not None:
+            y = self._unseen(*self._read(labels, **columns))
+            scores = {"nodegp": evaluation.against(model, y, coverage=coverage)}
+            for name, other in baselines.items():
+                with self.progress.stage(f"fitting {name}"):
+                    other.fit(self.graph, self.labels, classes=model.classes_)
+                scores[name] = evaluation.against(other, y)
+        elif folds is None and not baselines:
+            scores = {"nodegp": evaluation.leave_one_out(model, coverage)}
+        else:
+            folds, scores = folds or _FOLDS, {}
+            for name, method in {"nodegp": model, **baselines}.items():
+                with self.progress.stage(f"{name}: {folds} fits", folds):
+                    scores[name] = evaluation.cross_validate(
+                        method, self.graph, self.labels, folds, classes=model.classes_,
+                        random_state=seed, coverage=coverage,
+                        progress=lambda done: self.progress.advance(),
+                    )  # fmt: skip
+        return Comparison(scores, coverage, abstain_below)
+
+    # --- questions and answers ------------------------------------------------------------------
+
+    def query(self, n: int = 10, strategy: str = "sopt", seed: int = 0) -> Questions:
+        """The ``n`` nodes to ask about next, none of them labelled or answered; also where there
+        is no model yet."""
+        y = self._with_answers() if self.model is None else self.labels
+        unanswered = np.setdiff1d(np.arange(self.graph.n_nodes), list(self._answers))
+        with self.progress.stage("choosing"):
+            choice = suggest(
+                self.graph,
+                n,
+                strategy,
+                y=y if is_labelled(y, None).any() else None,
+                model=self.model,
+                candidates=unanswered,
+                unlabelled=None,
+                random_state=seed,
+            )
+        nodes = choice.nodes
+        columns: dict[str, list[Any]] = dict.fromkeys(self._columns, [""] * len(nodes))
+        columns[self._columns[0]] = self.ids[nodes].tolist()
+        if self.model is not None and len(nodes):
+            table = self.model.predict_frame(self.graph, nodes)
+            columns["predicted"] = table["label"].to_pylist()
+            columns["probability"] = table["probability"].to_pylist()
+        degrees = self.graph.degrees[nodes].tolist()
+        columns["degree"] = [int(d) if d == int(d) else d for d in degrees]
+        columns["score"] = choice.scores.tolist()
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        heads = tuple(columns) if rows else self._columns
+        return Questions(strategy, choice.score_means, rows, heads, choice.note)
+
+    def answer(self, labels: Labels, *, new_classes: bool = False, **columns: Any) -> Answers:
+        """Take labels, which :meth:`update` or :meth:`fit` makes use of.
+
+        Parameters
+        ----------
+        labels : table of ids and labels, or pairs of them; without a label there is no answer
+        new_classes : take a class that the model does not know; else it is an error
+        columns : for a table, ``id`` and ``label``, by default those of the project's own tables,
+            and ``ignore_unknown`` to skip ids that no node has
+        """
+        source, positions, values = self._read(labels, **columns)
+        if not len(positions):
+            raise ValueError(f"{source} has no labels yet; fill in the label column first")
+        if self.model is not None and not new_classes:
+            require_classes(source, values, self.classes)
+        new, replaced = changes(self._with_answers()[positions], values)
+        if not new and not replaced:
+            raise ValueError(f"{source} says nothing new: the model has these labels already")
+        self._answers.update(zip(positions.tolist(), values.tolist(), strict=True))
+        return Answers(new, replaced, len(self._answers))
+
+    def update(self) -> Update:
+        """Fit again with the answers that wait, from where the last fit ended."""
+        model = self._fitted
+        if not self._answers:
+            raise ValueError("there are no answers to update the model with; give some before")
+        positions, labels = np.array(list(self._answers)), list(self._answers.values())
+        values = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
+        new, replaced = changes(self.labels[positions], values)
+        earlier, classes = model.predict_proba(), model.classes_
+        with self.progress.stage("fitting"):
+            model.update(positions, values)
+        self._answers = {}
+        changed = self._advice(earlier, classes, len(positions))
+        return Update(new, replaced, changed, self.info())
+
+    def _advice(self, earlier: np.ndarray, classes: np.ndarray, n_answers: int) -> Advice | None:
+        """How much the predictions of unlabelled nodes changed, if there are any."""
+        model = self._fitted
+        rest = np.setdiff1d(np.arange(self.graph.n_nodes), model.labelled_)
+        if not len(rest):
+            return None
+        before = np.zeros((len(rest), len(model.classes_)))
+        before[:, np.searchsorted(model.classes_, classes)] = earlier[rest]
+        gain = None
+        if self.graph.n_nodes <= _LOOK_AHEAD:
+            with self.progress.stage("looking ahead"):
+                choice = suggest(self.graph, 1, "eer", y=self.labels, unlabelled=None)
+            gain = float(choice.scores[0]) if len(choice.scores) and not choice.note else None
+        after = model.predict_proba(nodes=rest)
+        return advice([before, after], gain=gain, labels_per_round=n_answers)
+
+    # --- labels and ids -------------------------------------------------------------------------
+
+    @property
+    def _fitted(self) -> GraphGPClassifier:
+        if self.model is None:
+            raise ValueError("there is no model yet; fit one first")
+        return self.model
+
+    @property
+    def _encoder(self) -> Encoder:
+        """What turns later rows into features."""
+        if "encoder" not in self.tables:
+            raise ValueError(
+                "this model was not made by `nodegp fit`, so it does not know how to turn tables "
+                "into its features; predict on new nodes in Python"
+            )
+        return Encoder.from_dict(self.tables["encoder"])
+
+    @property
+    def _columns(self) -> tuple[str, str]:
+        """The user's names of the columns of ids and labels."""
+        return self.tables.get("id", "id"), self.tables.get("label", "label")
+
+    @cached_property
+    def _names(self) -> NodeNames:
+        return NodeNames(self.ids)
+
+    def _with_answers(self) -> np.ndarray:
+        """The labels, with the answers that wait."""
+        y = self.labels.copy()
+        for position, value in self._answers.items():
+            y[position] = value
+        return y
+
+    def _read(
+        self,
+        labels: Labels,
+        id: str | None = None,
+        label: str | None = None,
+        ignore_unknown: bool = False,
+    ) -> tuple[str, np.ndarray, np.ndarray]:
+        """Where labels are from, their nodes' numbers, and the labels."""
+        if not isinstance(labels, str | Path):
+            answers = as_pairs(labels, self.classes)
+            values = np.array(list(answers.values()), dtype=object)
+            return "the list of answers", self._names.positions(answers), values
+        id_column, label_column = self._columns
+        positions, values = read_labels(
+            labels,
+            self.ids,
+            id or own_column(labels, id_column),
+            label or own_column(labels, label_column),
+            classes=self.classes,
+            ignore_unknown=ignore_unknown,
+        )
+        return str(labels), positions, values
+
+    def _unseen(self, source: str, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Labels at nodes that the model was not fitted to, one entry per node."""
+        fresh = ~np.isin(positions, self._fitted.labelled_)
+        if not fresh.any():
+            raise ValueError(
+                f"{source} has no label that the model has not seen: nothing to score on"
+            )
+        if not fresh.all():
+            seen = int((~fresh).sum())
+            self.progress.note(f"{seen:,} labels of {source} were fitted to and are left out")
+        y = np.full(self.graph.n_nodes, None, dtype=object)
+        y[positions[fresh]] = values[fresh]
+        return y

@@ -1,0 +1,141 @@
+"""The commands that read a user's tables: `nodegp fit`, `predict` and `query`."""
+
+from __future__ import annotations
+
+from nodegp.cli import show
+from nodegp.cli.models import model_facts
+from nodegp.cli.options import table_options, takes
+
+__all__ = ["fit", "predict", "query"]
+
+
+@takes(
+    "nodes! out! edges id label labels source target weight features text categorical features_npy "
+    "features_npz knn ignore_unknown likelihood filter preset seed as_json quiet"
+)
+def fit(out, likelihood, filter, preset, seed, as_json, quiet, **tables):
+    """Fit a model to a graph in tables and write it to a file.
+
+    Two tables are enough: one with a row per node (ids, labels where known, features) and one
+    with a row per edge. Columns are given by name, or by position from 1. The model file carries
+    the graph, so that the other commands need nothing else.
+
+    nodegp fit --nodes papers.csv --edges cites.csv --id paper --label topic -o topics.nodegp
+    """
+    from nodegp.app import ModelOptions, Project
+    from nodegp.files import check_place
+
+    if tables["label"] is None and tables["labels"] is None:
+        raise ValueError("say where the labels are: --label COLUMN, or --labels FILE")
+    check_place(out)
+    options = ModelOptions(preset=preset, likelihood=likelihood, filter=filter, seed=seed)
+    progress = show.Terminal(quiet)
+    project = Project.from_tables(**table_options(tables), options=options, progress=progress)
+    summary = project.summary
+    if not (quiet or as_json):
+        show.facts(summary.rows(), "What came in")
+    for remark in summary.remarks():
+        progress.note(remark)
+    info = project.fit()
+    project.save(out)
+    if as_json:
+        model = info.to_dict() | {"seconds": info.seconds, "file": str(out)}
+        show.as_json({"input": summary.to_dict(), "model": model})
+    elif not quiet:
+        show.facts([*model_facts(info), ("seconds", f"{info.seconds:.2f}")], "The model")
+        print(f"written to {out}")
+
+
+@takes(
+    "model! out nodes edges id source target weight features_npy features_npz knn ignore_unknown "
+    "coverage abstain_below as_json quiet"
+)
+def predict(model, out, nodes, coverage, abstain_below, as_json, quiet, **tables):
+    """Predict the class of every node the model was fitted on, or of new nodes.
+
+    One row per node: id, the likeliest label, its probability, a column for each class, the
+    entropy (how doubtful, in nats), and information: the part of the entropy that more labels
+    could resolve. Under robust-max that is all of it but a constant; softmax tells doubt that
+    labels would resolve from noise that stays.
+
+    With --coverage there is a column set: the classes that the node may have, the likeliest first,
+    with | between them in a text file. With --abstain-below the label is empty where the model is
+    not sure enough; the other columns stay.
+
+    With --nodes, predictions are for the rows of that table: new nodes, which --edges joins to
+    each other and to the nodes the model knows, without a new fit.
+    """
+    from nodegp.app import Project
+    from nodegp.io.tables import amount
+    from nodegp.io.write import check_output
+
+    tables = table_options(tables, needs_edges=False)
+    if out is not None:
+        check_output(out)
+    progress = show.Terminal(quiet)
+    predictions = Project.open(model, progress).predict(
+        nodes=nodes, coverage=coverage, abstain_below=abstain_below, **tables
+    )
+    if as_json and out is None:
+        table, counts = predictions.read()
+        show.as_json(table.to_pylist())
+    else:
+        counts = predictions.write(out)
+        if as_json:
+            file = {"predictions": counts.predictions, "file": str(out)}
+            show.as_json(file | counts.to_dict())
+        elif out is not None and not quiet:
+            print(f"{amount(counts.predictions, 'prediction')} written to {out}")
+    for remark in counts.remarks:
+        progress.note(remark)
+
+
+@takes(
+    "model count strategy out nodes edges id source target weight features text categorical "
+    "features_npy features_npz knn ignore_unknown seed as_json quiet"
+)
+def query(model, count, strategy, out, seed, as_json, quiet, **tables):
+    """Choose the nodes whose labels would help most.
+
+    The table has an empty label column: fill it in and give it to `nodegp update`. Without a
+    model, --nodes and --edges describe a graph without any labels yet.
+
+    sopt and vopt spread questions over the graph and need no labels; gp-vopt does so over what the
+    model sees, features too, and hybrid over what it may have wrong; gp-eer asks where the model
+    expects to have less wrong afterwards, and eer does so by the graph alone; s2 looks for the
+    border between classes; entropy and margin ask where the model is least sure; bald where labels
+    would teach it most; degree and random are what they say.
+    """
+    from nodegp.app import Project
+    from nodegp.io.write import check_output, write_tables
+
+    if out is not None:
+        check_output(out)
+    if (model is None) == (tables["nodes"] is None):
+        raise ValueError("give a model file, or --nodes (and --edges) for a cold start")
+    progress = show.Terminal(quiet)
+    if model is not None:
+        project = Project.open(model, progress)
+    else:
+        if tables["features"] is None and tables["knn"] is None:
+            tables["features"] = ""  # edges are enough to choose by: no columns but those named
+        project = Project.from_tables(**table_options(tables), progress=progress)
+        if not (quiet or as_json):
+            show.facts(project.summary.rows(), "What came in")
+    questions = project.query(count, strategy, seed)
+    if questions.note:
+        progress.note(questions.note)
+    if as_json:
+        show.as_json(questions)
+    elif not quiet or out is None:
+        rows = [list(row.values()) for row in questions.ask]
+        show.grid(questions.columns, [[str(row[0]), *row[1:]] for row in rows])
+        if not quiet:
+            print(f"score: {questions.score}")
+    if out is not None:
+        write_tables(out, [questions.table()])
+        if not (quiet or as_json):
+            then = " and give it to `nodegp fit --labels`"
+            if model is not None:
+                then = f", then: nodegp update {model} --labels {out}"
+            print(f"written to {out}; fill in {questions.columns[1]!r}{then}")

@@ -1,0 +1,310 @@
+"""The application layer, used as a web page would: results as data, progress, and sentences."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nodegp
+from nodegp.app import ModelOptions, OptionError, Project
+from tables import NAMES, rows_of, write_csv, write_tables
+
+TABLES = {"nodes": "nodes.csv", "edges": "edges.csv", "id": "node", "label": "kind"}
+
+
+class Recorder:
+    """Progress that remembers what it was told."""
+
+    def __init__(self):
+        self.stages, self.notes, self.steps, self.depth = [], [], 0, 0
+
+    @contextmanager
+    def stage(self, text, total=None):
+        assert self.depth == 0, "stages do not nest"
+        self.stages.append((text, total))
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def advance(self, count=1):
+        assert self.depth == 1
+        self.steps += count
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("app")
+    write_tables(place)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+@pytest.fixture
+def project():
+    opened = Project.from_tables(**TABLES, progress=Recorder())
+    opened.fit()
+    return opened
+
+
+def truth() -> dict[str, str]:
+    return {row["node"]: row["kind"] for row in rows_of("truth.csv")}
+
+
+def as_json(result):
+    """What a page would get, which has to be plain."""
+    return json.loads(json.dumps(result.to_dict(), allow_nan=False))
+
+
+# --- the whole way --------------------------------------------------------------------------------
+
+
+def test_from_a_cold_start_to_a_file_and_back(folder):
+    """Open, ask, answer, fit, ask, answer, update, predict, explain, evaluate, save, reopen."""
+    progress = Recorder()
+    columns = {"features": ["a", "b", "c"], "id": "node"}
+    project = Project.from_tables("nodes.csv", "edges.csv", **columns, progress=progress)
+    assert project.summary.to_dict()["nodes"] == 40
+    assert project.classes == []
+    answers = truth()
+
+    asked = [row["node"] for row in as_json(project.query(8))["ask"]]
+    assert len(set(asked)) == 8
+    taken = project.answer([(name, answers[name]) for name in asked])
+    assert as_json(taken) == {"new_labels": 8, "replaced_labels": 0, "waiting": 8}
+    info = project.fit()
+    assert as_json(info)["labels"] == 8
+    assert info.seconds > 0
+    assert project.classes == sorted({answers[name] for name in asked})
+
+    more = [row["node"] for row in project.query(5, "entropy").ask]
+    assert not set(more) & set(asked)
+    missing = [name for name in answers if answers[name] not in project.classes]
+    project.answer({name: answers[name] for name in [*more, *missing[:1]]}, new_classes=True)
+    update = project.update()
+    assert update.new_labels == len({*more, *missing[:1]})
+    assert as_json(update)["model"]["labels"] == 8 + update.new_labels
+    assert "predictions changed" in update.advice.text
+
+    table, counts = project.predict(coverage=0.8).read()
+    assert table["id"].to_pylist() == [f"n{i:03d}" for i in range(40)]
+    assert as_json(counts)["predictions"] == 40
+    why = as_json(project.explain(more[0]))
+    shares = [row["share"] for row in why["labels"]]
+    assert sum(shares) + why["other_labels"] + why["common"] == pytest.approx(why["latent_mean"])
+    assert as_json(project.evaluate(labels=answers))["nodegp"]["n"] == 40 - 8 - update.new_labels
+
+    project.save(folder / "page.nodegp")
+    again = Project.open("page.nodegp")
+    assert as_json(again.info()) == as_json(project.info())
+    assert again.predict().read()[0].equals(project.predict().read()[0])
+    texts = [text for text, _ in progress.stages]
+    assert texts[:4] == ["reading", "choosing", "fitting", "choosing"]
+    assert "looking ahead" in texts
+
+
+def test_the_same_model_as_the_librarys_own(project):
+    project.save("same.nodegp")
+    model = nodegp.load("same.nodegp")
+    found = project.predict().read()[0]
+    assert found["probability"].to_numpy() == pytest.approx(model.predict_proba().max(axis=1))
+    assert project.labels[:20].tolist() == [truth()[f"n{i:03d}"] for i in range(20)]
+    assert set(project.labels[20:]) == {None}
+
+
+def test_nothing_is_printed(folder, capfd):
+    project = Project.from_tables(**TABLES)
+    project.fit()
+    project.query(2)
+    project.answer({"n030": "ant"})
+    project.update()
+    project.evaluate(folds=2, compare=["lp"])
+    project.explain("n001")
+    project.predict(abstain_below=0.5).read()
+    assert capfd.readouterr() == ("", "")
+
+
+# --- one by one -----------------------------------------------------------------------------------
+
+
+def test_some_nodes_and_new_nodes(project, folder):
+    table, _ = project.predict(["n003", "n001"]).read()
+    assert table["id"].to_pylist() == ["n003", "n001"]
+    write_csv(folder / "fresh.csv", [["node", "a", "b", "c"], ["fresh", 1.0, 2.0, 3.0]])
+    write_csv(folder / "links.csv", [["x", "y"], ["fresh", "n003"]])
+    counts = project.predict(nodes="fresh.csv", edges="links.csv").write("fresh_out.csv")
+    assert counts.predictions == 1
+    assert rows_of("fresh_out.csv")[0]["id"] == "fresh"
+
+
+def test_predictions_are_counted_in_blocks(project, monkeypatch):
+    monkeypatch.setattr("nodegp.app.predictions.BLOCK_ROWS", 7)
+    table, counts = project.predict(coverage=0.8, abstain_below=0.6).read()
+    assert project.progress.stages[-1] == ("predicting", 6)
+    assert project.progress.steps == 6
+    assert counts.abstained == table["label"].null_count > 0
+    assert counts.mean_set_size == np.mean([len(names) for names in table["set"].to_pylist()])
+    assert len(counts.remarks) == 2
+
+
+def test_answers_wait_and_are_not_asked_again(project):
+    first = [row["node"] for row in project.query(3, "entropy").ask]
+    project.answer([(name, "ant") for name in first])
+    second = [row["node"] for row in project.query(3, "entropy").ask]
+    assert not set(first) & set(second)
+    assert project.answer([(first[0], "bee")]).replaced_labels == 1  # thought better of it
+    with pytest.raises(ValueError, match="says nothing new"):
+        project.answer([(first[0], "bee")])
+    update = project.update()
+    assert (update.new_labels, update.replaced_labels) == (3, 0)
+    assert project.labels[int(first[0][1:])] == "bee"
+    with pytest.raises(ValueError, match="no answers"):
+        project.update()
+
+
+def test_answers_also_count_in_a_new_fit(project, folder):
+    project.answer({"n030": "ant", "n031": ""})  # of the second nobody knew
+    assert project.fit().labels == 21
+    project.save("refit.nodegp")
+    reopened = Project.open("refit.nodegp")
+    reopened.answer({"n031": "bee"})
+    assert reopened.fit().labels == 22
+
+
+def test_classes_that_are_numbers_may_be_written(folder):
+    rows = [[i, i % 2 if i < 15 else "", i % 7, (i * i) % 5] for i in range(20)]
+    write_csv(folder / "numbers.csv", [["node", "kind", "a", "b"], *rows])
+    project = Project.from_tables("numbers.csv", knn=3, label="kind")
+    project.fit()
+    project.answer([("16", "1"), (17, 0)])  # a page's form knows text only
+    assert project.update().new_labels == 2
+    assert project.classes == [0, 1]
+    assert project.labels[[16, 17]].tolist() == [1, 0]
+    with pytest.raises(ValueError, match="of another kind"):
+        project.answer({18: "yes"}, new_classes=True)
+
+
+def test_comparison_is_data_and_a_page(project):
+    from nodegp.app.report import evaluation_page
+
+    result = project.evaluate(folds=3, compare=["lp"], coverage=0.8, abstain_below=0.5)
+    assert project.progress.stages[-2:] == [("nodegp: 3 fits", 3), ("lp: 3 fits", 3)]
+    assert project.progress.steps == 6
+    found = as_json(result)
+    assert list(found) == ["nodegp", "lp"]
+    assert found["nodegp"]["n"] == 20
+    titles = [table.title for table in result.tables()]
+    assert titles[0] == "3 folds, 20 labels"
+    assert titles[-2:] == ["Confusion", "Reliability"]
+    assert "<svg" in evaluation_page(result, "mine")
+    leave_one_out = project.evaluate()
+    assert leave_one_out.own.how == "leave-one-out"
+    unseen = project.evaluate(labels="truth.csv")
+    assert project.progress.notes == ["20 labels of truth.csv were fitted to and are left out"]
+    assert unseen.own.nodes.tolist() == list(range(20, 40))
+
+
+def test_options_make_the_model():
+    options = ModelOptions(preset="paper", seed=3)
+    project = Project.from_tables(**TABLES, options=options)
+    info = project.fit()
+    assert info.likelihood == "RobustMax"
+    assert project.model.random_state == 3
+    assert info.temperature == 1.0
+    filtered = Project.from_tables(**TABLES, options=ModelOptions(filter="mean", calibrate=False))
+    assert filtered.fit().filter == "NeighbourMean"
+    assert filtered.model.calibrate is None
+
+
+# --- what can go wrong ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (lambda p: p.explain("nobody"), "there is no node 'nobody'; ids look like n000, n001"),
+        (lambda p: p.explain("n001", for_class="dog"), "there is no class 'dog'; choose among ant"),
+        (lambda p: p.predict(["nobody"]), "there is no node 'nobody'"),
+        (lambda p: p.predict(coverage=90), "`coverage` must lie between 0 and 1.*write 0.9"),
+        (lambda p: p.predict(knn=3), "`knn` without `nodes`"),
+        (lambda p: p.answer({"n030": "bea"}), "did you mean 'bee'.*`new_classes`"),
+        (lambda p: p.answer({"nobody": "bee"}), "there is no node 'nobody'"),
+        (lambda p: p.answer([("n030", "bee"), ("n030", "ant")]), "two different labels"),
+        (lambda p: p.answer([]), "has no labels yet"),
+        (lambda p: p.update(), "there are no answers"),
+        (lambda p: p.evaluate(folds=3, labels="truth.csv"), "`folds` or `labels`, not both"),
+        (lambda p: p.evaluate(compare=["magic"]), "`compare`: there is no 'magic'"),
+        (lambda p: p.evaluate(labels={"n000": "ant"}), "nothing to score on"),
+        (lambda p: p.query(3, "best"), "strategy must be one of"),
+    ],
+)
+def test_errors_are_sentences_and_change_nothing(project, step, message):
+    before = as_json(project.info())
+    with pytest.raises(ValueError, match=message):
+        step(project)
+    assert as_json(project.info()) == before
+    with pytest.raises(ValueError, match="no answers"):
+        project.update()
+
+
+def test_options_are_called_what_the_front_end_calls_them(project):
+    with pytest.raises(OptionError) as caught:
+        project.predict(abstain_below=2)
+    assert caught.value.options == ("abstain_below",)
+    assert caught.value.worded(str.upper).startswith("ABSTAIN_BELOW must lie between 0 and 1")
+
+
+def test_before_there_is_a_model(folder):
+    project = Project.from_tables("nodes.csv", "edges.csv", id="node", features=["a"])
+    for step in (project.info, project.predict, project.update, project.evaluate):
+        with pytest.raises(ValueError, match="there is no model yet; fit one first"):
+            step()
+    with pytest.raises(ValueError, match="no node has a label yet"):
+        project.fit()
+    with pytest.raises(ValueError, match="there is no model yet"):
+        project.save(folder / "none.nodegp")
+    with pytest.raises(FileNotFoundError):
+        Project.open("none.nodegp")
+
+
+def test_a_model_made_in_python(folder):
+    graph, y = nodegp.Graph(np.eye(6, k=1) + np.eye(6, k=-1)), np.array([0, 0, -1, -1, 1, 1])
+    nodegp.GraphGPClassifier(filter="mean").fit(graph, y).save("py.nodegp", include_graph=True)
+    project = Project.open("py.nodegp")
+    assert project.sources == []
+    assert project.query(1).ask[0]["id"] in (2, 3)
+    with pytest.raises(ValueError, match="not made by `nodegp fit`"):
+        project.predict(nodes="nodes.csv")
+    with pytest.raises(ValueError, match="does not tell what its tables"):
+        _ = project.summary
+
+
+def test_the_layer_itself_loads_nothing_heavy_and_no_front_end():
+    code = """
+import sys
+import nodegp.app, nodegp.app.errors
+assert not {"numpy", "torch", "pyarrow"} & set(sys.modules)
+import nodegp.app.project, nodegp.app.report, nodegp.app.demo, nodegp.app.datasets
+assert not {"typer", "nodegp.cli"} & set(sys.modules), "no front end here"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    for path in Path(nodegp.app.__file__).parent.glob("*.py"):
+        text = path.read_text()
+        assert not any(word in text for word in ("print(", "import rich", "sys.exit")), path
+
+
+def test_names_and_classes_of_answers_are_those_of_the_tables(project):
+    assert project.query(1).columns[:2] == ("node", "kind")
+    assert project.classes == NAMES.tolist()
