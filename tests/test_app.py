@@ -217,7 +217,7 @@ def test_comparison_is_data_and_a_page(project):
 
 
 def test_options_make_the_model():
-    options = ModelOptions(preset="paper", seed=3)
+    options = ModelOptions("paper", seed=3)
     project = Project.from_tables(**TABLES, options=options)
     info = project.fit()
     assert info.likelihood == "RobustMax"

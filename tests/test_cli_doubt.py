@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
     write_tables(place)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        run(f"{FIT} --preset paper")
+        run(f"{FIT} --recipe paper")
     return place
 
 

@@ -244,7 +244,7 @@ class _Maker:
                 [["--features", "x,kind"], ["--features", "abstract"], ["--text", "kind,abstract"],
                  ["--text", "x"], ["--categorical", "year,x"], ["--seed", "-1"], ["--knn", "3"],
                  ["--likelihood", "bernoulli"], ["--likelihood", "x"], ["--filter", "x"],
-                 ["--preset", "x"], ["--strategy", "x"], ["--folds", "99"], ["--compare", "x"],
+                 ["--recipe", "x"], ["--strategy", "x"], ["--folds", "99"], ["--compare", "x"],
                  ["-n", "0"], ["--label", "kind"], ["--id", "year"], ["--weight", "from"],
                  ["--seed", str(2**70)], ["--folds", "15"], ["--source", "to"], ["--nonsense"]]
             )  # fmt: skip

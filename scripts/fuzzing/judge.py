@@ -90,7 +90,7 @@ def _says_where(message: str, case: Case) -> bool:
     given = [f for a in case.arguments[1:] for f in (a, a.strip(), repr(a)[1:-1], *Path(a).parts)]
     given += [f for a in case.arguments[1:] for f in (str(Path(a)), " ".join(a.splitlines()))]
     words = [word for word in [*case.files, *given] if word]
-    things = r"column|--\w|\b(this model|labels|likelihood|filter|preset|strategy|knn|seed)\b"
+    things = r"column|--\w|\b(this model|labels|likelihood|filter|recipe|strategy|knn|seed)\b"
     return any(word in text for word in words) or re.search(things, text) is not None
 
 

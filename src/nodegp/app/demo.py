@@ -50,7 +50,7 @@ def run_demo(options: ModelOptions, doubtful: int = 5) -> Demo:
     sources = vars(info) | scores | {f"loo_{k}": v for k, v in info.leave_one_out.items()}
     sources |= {
         "iterations": model.n_iter_,
-        "preprocessing": model.features_,
+        "preprocessing": model.preprocessing_,
         "hyperparameters": model.prior_.parameters(),
         "learnt": sorted(model.prior_.free_parameters()),
         "seconds_fit": fitted - started,

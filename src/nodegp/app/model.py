@@ -14,6 +14,7 @@ from nodegp.app.results import Result
 from nodegp.estimators import GraphGPClassifier
 from nodegp.evaluation import leave_one_out
 from nodegp.graph import Graph
+from nodegp.prior import kernels_of
 
 __all__ = ["DEFAULT", "ModelInfo", "ModelOptions", "describe"]
 
@@ -22,7 +23,7 @@ __all__ = ["DEFAULT", "ModelInfo", "ModelOptions", "describe"]
 class ModelOptions:
     """The choices of a fit; None is the library's own."""
 
-    preset: str | None = None
+    recipe: str = "auto"
     likelihood: str | None = None
     filter: str | None = None
     calibrate: bool | None = None
@@ -32,18 +33,17 @@ class ModelOptions:
     @property
     def counts(self) -> str:
         """How an encoder of tables weights words and other counts."""
-        return "tfidf" if self.preset == "paper" else "damped"
+        return "tfidf" if self.recipe == "paper" else "damped"
 
     def classifier(self, unlabelled: Any = -1, *, encoded: bool = False) -> GraphGPClassifier:
         """A classifier to fit; features that a table's encoder has made are taken as they are."""
-        calibrate = {None: "auto", True: "loo", False: None}[self.calibrate]
         return GraphGPClassifier(
+            self.recipe,
             likelihood=self.likelihood,
             filter=self.filter,
-            preset=self.preset,
-            features="raw" if encoded else "auto",
+            preprocessing="raw" if encoded else None,
             engine=self.engine,
-            calibrate=calibrate,
+            calibrate=self.calibrate,
             unlabelled=unlabelled,
             random_state=self.seed,
         )
@@ -88,7 +88,7 @@ def describe(model: GraphGPClassifier, graph: Graph, seconds: float | None = Non
         recipe=next((score.name for score in model.selection_ if score.chosen), None),
         selection=[score._asdict() for score in model.selection_],
         filter=type(model.filter_).__name__,
-        kernel=" + ".join(type(kernel).__name__ for kernel in model.model_.kernels),
+        kernel=" + ".join(type(kernel).__name__ for kernel in kernels_of(model.prior_)),
         likelihood=type(model.likelihood_).__name__,
         hyperparameters=model.prior_.parameters() | model.likelihood_.parameters(),
         temperature=model.temperature_,

@@ -8,8 +8,8 @@ from nodegp.cli.options import takes
 __all__ = ["demo"]
 
 
-@takes("preset likelihood calibrate doubtful as_json")
-def demo(preset, likelihood, calibrate, doubtful, as_json):
+@takes("recipe likelihood calibrate doubtful as_json")
+def demo(recipe, likelihood, calibrate, doubtful, as_json):
     """Fit the bundled Cora citation graph with its 140 public labels and show the result.
 
     Cora: 2,708 papers in 7 topics, linked by citations. Takes about a second.
@@ -19,7 +19,7 @@ def demo(preset, likelihood, calibrate, doubtful, as_json):
     from nodegp.app import ModelOptions
     from nodegp.app.demo import run_demo
 
-    options = ModelOptions(preset=preset, likelihood=likelihood, calibrate=calibrate)
+    options = ModelOptions(recipe, likelihood=likelihood, calibrate=calibrate)
     result = run_demo(options, doubtful)
     if as_json:
         show.as_json(result)

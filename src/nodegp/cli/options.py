@@ -15,7 +15,7 @@ from nodegp.app.errors import OptionError
 __all__ = ["comma_list", "table_options", "takes"]
 
 _FILES = "csv, tsv (both also gzipped) or parquet"
-_PAPER = "paper: exactly the published model."
+_RECIPE = "auto (default) or paper: exactly the published model."
 
 # The help of each option, by the panel of --help that it stands in. "fit label" is the option
 # `label` of `nodegp fit`, where other commands have another.
@@ -44,12 +44,12 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "probability: 0.8.",
     },
     "The model": {
+        "fit recipe": _RECIPE,
         "fit likelihood": "softmax (default), robustmax (the paper's), or bernoulli for two "
         "classes.",
         "filter": "auto (default): what predicts the labels best when each is left out in turn; "
         "mean: a node is what its neighbourhood is; pagerank: what lies near it, further off too; "
         "identity: the edges do not matter. Python has more.",
-        "fit preset": _PAPER,
     },
     None: {
         "as_json": "Print results as JSON.",
@@ -72,7 +72,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "report": "Also write a page with figures (.html).",
         "new_classes": "Take labels that no node had so far.",
         "for_class": "Explain this class; the predicted one by default.",
-        "preset": _PAPER,
+        "recipe": _RECIPE,
         "likelihood": "softmax (default) or robustmax (the paper's).",
         "calibrate": "Temperature from leave-one-out.",
         "doubtful": "How many doubtful nodes to list.",
@@ -108,7 +108,14 @@ _FLAGS = {
     "out": ("--out", "-o"),
     "quiet": ("--quiet", "-q"),
 }
-_DEFAULTS = {"doubtful": 5, "explain count": 8, "query count": 10, "seed": 0, "strategy": "sopt"}
+_DEFAULTS = {
+    "doubtful": 5,
+    "explain count": 8,
+    "query count": 10,
+    "recipe": "auto",
+    "seed": 0,
+    "strategy": "sopt",
+}
 _LEAST = {"count": 1, "doubtful": 0, "folds": 2, "knn": 1}
 
 

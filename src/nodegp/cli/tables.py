@@ -11,9 +11,9 @@ __all__ = ["fit", "predict", "query"]
 
 @takes(
     "nodes! out! edges id label labels source target weight features text categorical features_npy "
-    "features_npz knn ignore_unknown likelihood filter preset seed as_json quiet"
+    "features_npz knn ignore_unknown recipe likelihood filter seed as_json quiet"
 )
-def fit(out, likelihood, filter, preset, seed, as_json, quiet, **tables):
+def fit(out, recipe, likelihood, filter, seed, as_json, quiet, **tables):
     """Fit a model to a graph in tables and write it to a file.
 
     Two tables are enough: one with a row per node (ids, labels where known, features) and one
@@ -28,7 +28,7 @@ def fit(out, likelihood, filter, preset, seed, as_json, quiet, **tables):
     if tables["label"] is None and tables["labels"] is None:
         raise ValueError("say where the labels are: --label COLUMN, or --labels FILE")
     check_place(out)
-    options = ModelOptions(preset=preset, likelihood=likelihood, filter=filter, seed=seed)
+    options = ModelOptions(recipe, likelihood=likelihood, filter=filter, seed=seed)
     progress = show.Terminal(quiet)
     project = Project.from_tables(**table_options(tables), options=options, progress=progress)
     summary = project.summary
