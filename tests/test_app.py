@@ -225,7 +225,7 @@ def test_options_make_the_model():
     assert info.temperature == 1.0
     filtered = Project.from_tables(**TABLES, options=ModelOptions(filter="mean", calibrate=False))
     assert filtered.fit().filter == "NeighbourMean"
-    assert filtered.model.calibrate is None
+    assert filtered.model.temperature_ == 1.0
 
 
 # --- what can go wrong ----------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def _parameter(command: str, name: str) -> inspect.Parameter:
         panel, text = _OPTIONS[key]
         flags = _FLAGS.get(name, (_written(name),))
         info = typer.Option(*flags, help=text, rich_help_panel=panel, min=_LEAST.get(name))
-    default = _DEFAULTS.get(key, False if kind is bool else None)
+    default = _DEFAULTS.get(key, _DEFAULTS.get(name, False if kind is bool else None))
     if default is None and not required:
         kind = kind | None
     if required:
