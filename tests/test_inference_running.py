@@ -20,8 +20,9 @@ from helpers import (
     smooth_classes,
     toy_problem,
 )
-from nodegp import GraphGPClassifier
+from nodegp import GraphGPClassifier, Recipe
 from nodegp.budget import budget
+from nodegp.filters import NeighbourMean
 from nodegp.inducing import Labelled, Points
 from nodegp.inference import Adam, Dual
 from nodegp.kernels import RBF
@@ -134,7 +135,7 @@ def test_float32_predictions_are_close_to_float64():
     graph = random_graph()
     y = hide(smooth_classes(graph), np.arange(12))
     double, single = (
-        GraphGPClassifier(kernel=FIXED_RBF, likelihood="softmax", dtype=d)
+        GraphGPClassifier(kernel=FIXED_RBF, likelihood="softmax", engine=Dual(dtype=d))
         .fit(graph, y)
         .predict_proba()
         for d in ("float64", "float32")
@@ -205,10 +206,8 @@ def test_a_prior_holds_hyperparameters_that_nothing_else_does():
     y[[0, 1]] = 0, 1
     learnt = {}
     for prior in (None, 1.0, 0.1):
-        model = GraphGPClassifier(
-            kernel=RBF(4.0, 1.0), likelihood="softmax", engine=Dual(prior=prior)
-        )
-        model.fit(graph, y)
+        recipe = Recipe(NeighbourMean(), RBF(4.0, 1.0), hyperprior_std=prior)
+        model = GraphGPClassifier(recipe).fit(graph, y)
         logs = np.log([float(v) for v in model.kernel_.parameters().values()])
         learnt[prior] = np.abs(logs - np.log([4.0, 1.0])).max()
     assert learnt[0.1] < learnt[1.0] < learnt[None]
@@ -219,20 +218,17 @@ def test_the_prior_is_a_normal_one():
     """At the end its pull and the bound's are equal: gradient = (log theta - log start) / sd^2."""
     graph, sd = random_graph(30), 0.5
     y = hide(smooth_classes(graph), np.arange(0, 30, 2))
-    fitted = GraphGPClassifier(kernel=RBF(1.0, 3.0, fixed=("variance",)), likelihood="softmax",
-                               engine=Dual(prior=sd, tol=1e-6)).fit(graph, y)  # fmt: skip
+    recipe = Recipe(NeighbourMean(), RBF(1.0, 3.0, fixed=("variance",)), hyperprior_std=sd)
+    fitted = GraphGPClassifier(recipe, engine=Dual(tol=1e-6)).fit(graph, y)
     at = float(fitted.kernel_.lengthscale)
 
     def elbo(lengthscale):
         kernel = RBF(1.0, lengthscale).learn()
-        return (
-            GraphGPClassifier(kernel=kernel, likelihood="softmax", engine=Dual(tol=1e-6))
-            .fit(graph, y)
-            .elbo_
-        )
+        model = GraphGPClassifier(kernel=kernel, filter="mean", engine=Dual(tol=1e-6))
+        return model.fit(graph, y).elbo_
 
     slope = (elbo(at * 1.01) - elbo(at / 1.01)) / (2 * np.log(1.01))
     assert slope == pytest.approx((np.log(at) - np.log(3.0)) / sd**2, abs=0.05)
     assert fitted.elbo_ == pytest.approx(elbo(at), abs=1e-4)  # the prior is not counted
-    with pytest.raises(ValueError, match="prior must be positive"):
-        Dual(prior=0.0)
+    with pytest.raises(ValueError, match="hyperprior_std must be positive"):
+        Recipe(NeighbourMean(), hyperprior_std=0.0)

@@ -69,7 +69,7 @@ class GraphGP(BaseEstimator):
     """What classifier and regressor share: fitting, and predicting h."""
 
     # Parameters, which each kind sets in its own __init__ as scikit-learn wants it.
-    recipe: Recipe | str
+    recipe: Recipe | str | None
     kernel: Kernels | None
     filter: Filter | str | None
     likelihood: Likelihood | str | None

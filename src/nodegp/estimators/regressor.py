@@ -41,7 +41,7 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
 
     def __init__(
         self,
-        recipe: Recipe = REGRESSION,
+        recipe: Recipe | None = None,
         kernel: Kernels | None = None,
         filter: Filter | str | None = None,
         likelihood: Likelihood | str | None = None,
@@ -65,9 +65,9 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
 
     def fit(self, X: Any, y: Any = None, *, label_confidence: Any = None) -> Self:
         """Fit to a graph some of whose nodes have a target; NaN where there is none."""
-        if not isinstance(self.recipe, Recipe):
-            raise ValueError(f"recipe must be a Recipe object, got {self.recipe!r}")
-        recipe = self._with_parts(self.recipe)
+        if not isinstance(self.recipe, Recipe | None):
+            raise ValueError(f"recipe must be a Recipe object or None, got {self.recipe!r}")
+        recipe = self._with_parts(self.recipe or REGRESSION)
         if recipe.likelihood.classifies:
             raise ValueError(
                 f"likelihood {recipe.likelihood!r} is for classes: use GraphGPClassifier"
