@@ -66,6 +66,7 @@ class APPNP(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "APPNP"
     needs_features = True
     uses_validation = True
     inductive = True

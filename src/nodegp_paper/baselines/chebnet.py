@@ -77,6 +77,7 @@ class ChebNet(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "ChebNet"
     needs_features = True
     uses_validation = True
     inductive = True

@@ -70,6 +70,7 @@ class DCNN(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "DCNN"
     needs_features = True
     uses_validation = True
     inductive = True

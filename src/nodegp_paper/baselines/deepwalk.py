@@ -58,6 +58,8 @@ class DeepWalk(Baseline):
     embeddings_ : (N, size)
     """
 
+    name = "DeepWalk"
+
     def __init__(
         self,
         walks_per_node: int | None = None,

@@ -61,6 +61,7 @@ class GCN(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "GCN"
     needs_features = True
     uses_validation = True
     inductive = True

@@ -62,6 +62,7 @@ class ICA(Baseline):
     n_iter_ : passes that were made
     """
 
+    name = "ICA"
     needs_features = True
     uses_validation = True
     _SEARCHED = tuple(product(("count", "proportion"), (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)))

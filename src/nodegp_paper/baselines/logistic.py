@@ -10,6 +10,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from nodegp.features import Preprocessor
 from nodegp.graph import Graph
+from nodegp.prior import Domain
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 
 
@@ -37,8 +38,10 @@ class FeatureLogistic(Baseline):
     classifier_ : the :class:`Classifier`
     """
 
+    name = "Logistic"
     needs_features = True
     inductive = True
+    deterministic = True
 
     def __init__(
         self,
@@ -64,8 +67,7 @@ class FeatureLogistic(Baseline):
 
     def _rows(self, graph: Graph) -> Any:
         """Prepared features. Not centred, so that sparse stays sparse: the intercepts do that."""
-        prepared = self._preprocessor.rows_of(graph.features, graph.n_nodes)
-        return prepared.take(np.arange(graph.n_nodes)).uncentred()
+        return Domain(graph, self._preprocessor).rows.materialise().uncentred()
 
 
 class Classifier:

@@ -50,6 +50,9 @@ class LabelPropagation(Baseline):
         Here so that all baselines can be made alike.
     """
 
+    name = "LP"
+    deterministic = True
+
     def __init__(
         self, mass_normalisation: bool = True, unlabelled: Any = -1, random_state: Any = None
     ):

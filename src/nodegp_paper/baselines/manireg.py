@@ -66,8 +66,10 @@ class ManifoldRegularisation(Baseline):
         constant, or a row to each node
     """
 
+    name = "ManiReg"
     needs_features = True
     inductive = True
+    deterministic = True
 
     def __init__(
         self,

@@ -86,6 +86,7 @@ class MoNet(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "MoNet"
     needs_features = True
     uses_validation = True
     inductive = True

@@ -55,6 +55,8 @@ class Node2Vec(Baseline):
     embeddings_ : (N, size)
     """
 
+    name = "node2vec"
+
     def __init__(
         self,
         p: float = 1.0,

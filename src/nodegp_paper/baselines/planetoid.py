@@ -89,6 +89,7 @@ class PlanetoidT(Baseline):
     embeddings_ : (N, size)
     """
 
+    name = "Planetoid-T"
     needs_features = True
 
     def __init__(
@@ -155,6 +156,7 @@ batch, walk_rate, learning_rate, context_learning_rate, unlabelled, random_state
         As for :class:`PlanetoidT`.
     """
 
+    name = "Planetoid-I"
     needs_features = True
     inductive = True
 

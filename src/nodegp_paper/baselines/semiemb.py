@@ -64,6 +64,7 @@ class SemiEmb(Baseline):
     weights_ : of the network, as arrays
     """
 
+    name = "SemiEmb"
     needs_features = True
     inductive = True
 
