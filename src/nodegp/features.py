@@ -22,6 +22,8 @@ from torch import Tensor
 from nodegp.linalg import index_type
 from nodegp.rows import InnerProducts, Rows, row_squares, squared_lengths, width_of
 
+__all__ = ["KINDS", "UNIT", "WORDS", "LazyRows", "Preprocessor", "kind_for"]
+
 KINDS = ("auto", "damped", "tfidf", "root", "l2", "standardise", "raw")
 WORDS = ("damped", "tfidf")  # kinds for counts of words
 UNIT = (*WORDS, "root", "l2")  # kinds that bring rows to length one

@@ -18,6 +18,8 @@ from torch import Tensor
 from nodegp.graph import Graph
 from nodegp.linalg import torch_sparse
 
+__all__ = ["GraphOperator", "MemoryOperator", "operator_of"]
+
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
 _operators: WeakKeyDictionary[Graph, dict[bool, MemoryOperator]] = WeakKeyDictionary()
 

@@ -19,6 +19,8 @@ from torch import Tensor
 from nodegp.linalg import QuadraticForms
 from nodegp.prior import Inputs, Prior
 
+__all__ = ["Marginals", "Posterior", "Sites", "leave_one_out", "sample_joint"]
+
 _BLOCK = 1 << 18  # entries of covariances with u that are worked on at a time: what a cache holds
 # A variance can round to zero, or below it, where the prior's own is zero (a node and
 # neighbours without any feature); square roots and divisions want a little room.

@@ -21,6 +21,22 @@ from torch import Tensor
 
 from nodegp.operators import GraphOperator
 
+__all__ = [
+    "ArrayColumns",
+    "ColumnSource",
+    "FilterPolynomial",
+    "basis_columns",
+    "basis_rows",
+    "column_blocks",
+    "dense",
+    "filter_rows",
+    "filter_rows_dense",
+    "filter_rows_short",
+    "propagate",
+    "propagate_blocks",
+    "watched",
+]
+
 # Columns at a time, and bytes of such a block. Few columns waste the reading of the edges; many
 # run out of the caches, and out of memory on a large graph.
 _COLUMNS = 64

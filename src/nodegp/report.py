@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+__all__ = ["Figure", "Remarks", "Table", "check_available", "page", "panels"]
+
 EXTRA = "reports need matplotlib and jinja2: pip install 'nodegp[reports]'"
 PANEL_WIDTH = 4.2  # inches
 

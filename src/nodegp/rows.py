@@ -20,6 +20,20 @@ from torch import Tensor
 
 from nodegp.linalg import sparse_matmul
 
+__all__ = [
+    "InnerProducts",
+    "RowSource",
+    "Rows",
+    "inner_products",
+    "inner_products_ragged",
+    "inner_products_stacked",
+    "paired_cosines",
+    "ragged_pairs",
+    "row_squares",
+    "squared_lengths",
+    "width_of",
+]
+
 _DENSE = 1 << 23  # entries of a sparse matrix that may be made dense in passing: 64 MiB
 _CACHED = 1 << 18  # entries at a time that stay in the processor's cache
 

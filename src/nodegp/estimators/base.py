@@ -49,6 +49,8 @@ from nodegp.prior import Domain
 from nodegp.propagation import watched
 from nodegp.seeds import generator
 
+__all__ = ["ENGINES", "FILTERS", "GraphGP", "component", "fitted"]
+
 FILTERS: dict[str, type[Filter]] = {
     "mean": NeighbourMean,
     "identity": Identity,

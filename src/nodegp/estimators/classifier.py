@@ -28,6 +28,8 @@ from nodegp.model.selection import select_classifier
 from nodegp.posterior import Marginals
 from nodegp.prior import make_prior
 
+__all__ = ["LIKELIHOODS", "GraphGPClassifier"]
+
 LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax, "bernoulli": Bernoulli}
 
 

@@ -21,6 +21,8 @@ from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import check_settings, dropped, glorot, threads
 from nodegp_paper.baselines.sparse import SparseMatrix, normalised_adjacency, row_normalised
 
+__all__ = ["APPNP", "Best", "Dropout", "Propagation", "Weights", "forward", "gradients"]
+
 
 class APPNP(Baseline):
     """softmax(Z_K) with Z_0 = H = relu(X W1) W2 and Z_k+1 = (1 - a) Â Z_k + a H (Eq. 5 and 6).

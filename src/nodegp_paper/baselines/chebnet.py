@@ -30,6 +30,8 @@ from nodegp_paper.baselines.network import (
 )
 from nodegp_paper.baselines.sparse import SparseMatrix, row_normalised
 
+__all__ = ["ChebNet", "Weights", "filtered", "forward", "largest_eigenvalue", "scaled_laplacian"]
+
 # Below this many nodes all eigenvalues are found faster than the largest is by iteration.
 _FEW_NODES = 100
 

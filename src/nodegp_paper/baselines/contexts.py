@@ -17,6 +17,16 @@ from torch import Tensor
 from nodegp.linalg import sparse_matmul
 from nodegp_paper.baselines.base import Labels
 
+__all__ = [
+    "Contexts",
+    "Embeddings",
+    "FeatureEmbeddings",
+    "FreeEmbeddings",
+    "context_step",
+    "label_contexts",
+    "walk_contexts",
+]
+
 
 class Embeddings(Protocol):
     def rows(self, nodes: np.ndarray) -> Tensor:

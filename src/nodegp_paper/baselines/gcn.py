@@ -27,6 +27,8 @@ from nodegp_paper.baselines.network import (
 )
 from nodegp_paper.baselines.sparse import Field, normalised_adjacency, row_normalised
 
+__all__ = ["GCN", "Weights", "forward", "gradients"]
+
 
 class GCN(Baseline):
     """Two graph convolutions: softmax(Â relu(Â X W1) W2), Â = D^-1/2 (A + I) D^-1/2 (Eq. 9).

@@ -18,6 +18,8 @@ from nodegp.graph import Graph
 from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 
+__all__ = ["ICA", "Linear", "aggregated"]
+
 AGGREGATES = ("count", "proportion", "mode")
 
 

@@ -13,6 +13,8 @@ from nodegp.graph import Graph
 from nodegp.prior import Domain
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 
+__all__ = ["Classifier", "FeatureLogistic"]
+
 
 class FeatureLogistic(Baseline):
     """Logistic regression (multinomial, L2) on each node's own features; edges play no part.

@@ -17,6 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from nodegp.graph import Graph
 from nodegp_paper.baselines.base import Baseline, Labels
 
+__all__ = ["LabelPropagation"]
+
 # Up to this many stored weights a factorisation is the faster solver on citation graphs (Cora 6 ms
 # against 33, Citeseer 4 against 28); its fill-in outgrows them (Pubmed 570 ms against 190).
 _FACTORISE = 12_000

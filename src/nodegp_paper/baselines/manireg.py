@@ -18,6 +18,8 @@ from sklearn.preprocessing import normalize
 from nodegp.graph import Graph
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 
+__all__ = ["ManifoldRegularisation"]
+
 KERNELS = ("linear", "rbf")
 _LARGEST = 6_000  # rows of a dense system: 290 MB, and some ten seconds
 _BLOCK = 1 << 22  # entries of the kernel at a time where new nodes are classified

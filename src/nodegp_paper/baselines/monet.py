@@ -29,6 +29,8 @@ from nodegp_paper.baselines.network import (
 )
 from nodegp_paper.baselines.sparse import Field, SparseMatrix, row_normalised
 
+__all__ = ["Layer", "MoNet", "Patch", "Patches", "forward", "with_loops"]
+
 
 class MoNet(Baseline):
     """Two convolutions whose weights over a neighbourhood are a learnt function of node degrees.

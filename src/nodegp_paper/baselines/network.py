@@ -17,6 +17,19 @@ from torch import Tensor
 from nodegp.linalg import threads_for
 from nodegp_paper.baselines.base import Labels, check_number
 
+__all__ = [
+    "Training",
+    "check_settings",
+    "check_training",
+    "dropped",
+    "glorot",
+    "has_risen",
+    "kept",
+    "threads",
+    "train",
+    "train_with_adam",
+]
+
 
 class Training(NamedTuple):
     """How a training went: epochs that were run, and the validation loss after each."""

@@ -32,6 +32,8 @@ from nodegp_paper.baselines.contexts import (
 from nodegp_paper.baselines.network import glorot
 from nodegp_paper.baselines.walks import walk
 
+__all__ = ["Network", "PlanetoidI", "PlanetoidT", "class_step", "typical_size"]
+
 _SPREAD = 0.01  # standard deviation of the tables of embeddings and contexts at the start
 
 

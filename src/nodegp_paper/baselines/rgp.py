@@ -24,6 +24,8 @@ from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.latent import NodePrior, Nodes, classify
 
+__all__ = ["ConditionedOnEdges", "Directions", "RelationalGP"]
+
 _LARGEST = 6_000  # nodes: a few matrices of 290 MB, and minutes for the eigenvectors
 
 

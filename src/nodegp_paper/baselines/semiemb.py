@@ -20,6 +20,8 @@ from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import glorot, threads
 from nodegp_paper.baselines.sparse import SparseMatrix, row_normalised
 
+__all__ = ["Links", "Network", "SemiEmb", "embedding_loss"]
+
 PLACES = ("output", "hidden", "auxiliary")
 
 

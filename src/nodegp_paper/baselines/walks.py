@@ -11,6 +11,8 @@ import numpy as np
 
 from nodegp.graph import Graph
 
+__all__ = ["Steps", "walk", "walks_from_all"]
+
 # Second-order proposals that a walker may refuse before its step is drawn from all neighbours at
 # once. With p and q between 1/4 and 4 at least one proposal in sixteen is accepted.
 _ROUNDS = 100

@@ -26,6 +26,15 @@ from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels
 from nodegp_paper.baselines.latent import NodePrior, Nodes, classify
 
+__all__ = [
+    "Causes",
+    "CommonCauses",
+    "MixedGraphGP",
+    "clique_causes",
+    "edge_causes",
+    "maximal_cliques",
+]
+
 CAUSES = ("cliques", "edges")
 _PATIENCE = 100  # cliques looked at, for each node and edge, before the search is given up
 
