@@ -236,15 +236,15 @@ class Best:
 
     def __init__(self) -> None:
         self.epoch = self.last_gain = 0
-        self._kept = (-np.inf, -np.inf)  # accuracy and loss of the weights kept, the latter negated
+        self._best = (-np.inf, -np.inf)  # accuracy and loss of the weights kept, the latter negated
         self._least_loss = np.inf
 
     def see(self, epoch: int, accuracy: float, loss: float, weights: Weights) -> None:
-        if accuracy >= self._kept[0] or loss <= self._least_loss:
+        if accuracy >= self._best[0] or loss <= self._least_loss:
             self.last_gain = epoch
         self._least_loss = min(self._least_loss, loss)
-        if epoch == 1 or (accuracy, -loss) > self._kept:
-            self._kept, self.epoch = (accuracy, -loss), epoch
+        if epoch == 1 or (accuracy, -loss) > self._best:
+            self._best, self.epoch = (accuracy, -loss), epoch
             self.weights = Weights(*(weight.clone() for weight in weights))
 
 

@@ -121,9 +121,9 @@ class GCN(Baseline):
 
         def backward() -> None:
             inputs = dropped(field.features.values, self.dropout, rng)
-            kept = dropped(torch.ones(len(field.near), self.hidden), self.dropout, rng)
+            hidden_factors = dropped(torch.ones(len(field.near), self.hidden), self.dropout, rng)
             weights.first.grad, weights.second.grad = gradients(
-                weights, field, targets, inputs, kept
+                weights, field, targets, inputs, hidden_factors
             )
 
         return train_with_adam(
@@ -149,15 +149,15 @@ def forward(weights: Weights, field: Field) -> Tensor:
 
 
 def gradients(
-    weights: Weights, field: Field, targets: Tensor, inputs: Tensor, kept: Tensor
+    weights: Weights, field: Field, targets: Tensor, inputs: Tensor, hidden_factors: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Gradients of the mean cross-entropy, without weight decay.
 
-    ``inputs`` are the stored values of X and ``kept`` the factors of the hidden units, both after
-    dropout.
+    ``inputs`` are the stored values of X and ``hidden_factors`` those of the hidden units, both
+    after dropout.
     """
     before = field.inner.product(field.features.product(weights.first, inputs))
-    gate = kept * (before > 0)  # relu and dropout are one factor, forwards and backwards
+    gate = hidden_factors * (before > 0)  # relu and dropout are one factor, forwards and backwards
     hidden = before.mul_(gate)
     error = field.outer.product(hidden @ weights.second).softmax(dim=1)
     error[torch.arange(len(targets)), targets] -= 1.0

@@ -99,11 +99,12 @@ class ManifoldRegularisation(Baseline):
         self._by_weights = self.kernel == "linear" and graph.n_features < graph.n_nodes
         _check_size(graph, self._by_weights)
         if self._by_weights:
-            found = self._weights(rows, laplacian, labels.nodes, targets)
+            self.coefficients_ = self._weights(rows, laplacian, labels.nodes, targets)
         else:
             self._rows = rows
-            found = self._expansion(self._kernel(rows), laplacian, labels.nodes, targets)
-        self.coefficients_ = found
+            self.coefficients_ = self._expansion(
+                self._kernel(rows), laplacian, labels.nodes, targets
+            )
         return self._probabilities(rows)
 
     def _weights(

@@ -23,9 +23,9 @@ from nodegp_paper.baselines.network import (
     check_settings,
     dropped,
     glorot,
-    kept,
     threads,
     train_with_adam,
+    undropped,
 )
 from nodegp_paper.baselines.sparse import Field, SparseMatrix, row_normalised
 
@@ -222,7 +222,7 @@ class Patches(NamedTuple):
 
 
 def forward(
-    layers: tuple[Layer, Layer], patches: Patches, drop: Callable[[Tensor], Tensor] = kept
+    layers: tuple[Layer, Layer], patches: Patches, drop: Callable[[Tensor], Tensor] = undropped
 ) -> Tensor:
     """The logits of the nodes that the patches were made for."""
     first, second = layers

@@ -24,10 +24,10 @@ __all__ = [
     "dropped",
     "glorot",
     "has_risen",
-    "kept",
     "threads",
     "train",
     "train_with_adam",
+    "undropped",
 ]
 
 
@@ -58,7 +58,7 @@ def train(
 def train_with_adam(
     network: Any,
     decayed: list[Tensor],
-    others: list[Tensor],
+    undecayed: list[Tensor],
     backward: Callable[[], None],
     held_out: Callable[[], Tensor] | None,
     validation: Labels | None,
@@ -71,7 +71,7 @@ def train_with_adam(
     """
     groups: list[dict[str, Any]] = [
         {"params": decayed, "weight_decay": network.weight_decay},
-        {"params": others},
+        {"params": undecayed},
     ]
     optimiser = torch.optim.Adam(groups, lr=network.learning_rate, fused=True)
 
@@ -111,7 +111,7 @@ def dropped(values: Tensor, rate: float, rng: torch.Generator) -> Tensor:
     return (values * (level >= steps - 2**15)).mul_(2**16 / (2**16 - steps))
 
 
-def kept(values: Tensor) -> Tensor:
+def undropped(values: Tensor) -> Tensor:
     """What stands in for :func:`dropped` outside of training: nothing is."""
     return values
 

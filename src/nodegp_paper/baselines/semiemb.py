@@ -122,8 +122,8 @@ class SemiEmb(Baseline):
                 embedding = self._embedding(network, hidden, output)
                 loss = F.cross_entropy(output.index_select(0, labelled), target)
                 loss = loss + self.balance * embedding_loss(embedding, links, pairs, self.margin)
-            found = torch.autograd.grad(loss, network, allow_unused=True)
-            for weight, gradient in zip(network, found, strict=True):
+            gradients = torch.autograd.grad(loss, network, allow_unused=True)
+            for weight, gradient in zip(network, gradients, strict=True):
                 weight.grad = gradient
             optimiser.step()
 

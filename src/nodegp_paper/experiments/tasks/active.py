@@ -58,13 +58,13 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
     data, sopt = _shared(spec.dataset, context.data_dir)
     acquisition, name = spec.model.split("-")
     chooser: Acquisition = sopt if acquisition == "SOPT" else Random()
-    asked, points = _trial(spec, data, name, chooser)
+    queried, points = _trial(spec, data, name, chooser)
     curves = curves_of(points)
     areas = {
         "alc": metrics.area_under_learning_curve(curves["accuracy_curve"]),
         "alc_trapezoid": area(curves["accuracy_curve"]),
     }
-    return plain({**areas, "asked": asked, **curves})
+    return plain({**areas, "asked": queried, **curves})
 
 
 def _seconds(spec: Spec) -> float:
@@ -155,12 +155,12 @@ def _trial(
         classes=range(data.n_classes),
         random_state=spec.seed,
     )
-    asked, points = [], []
+    queried, points = [], []
     for step in learner.steps(spec.settings["labels"]):
         rest = np.flatnonzero(has_label & ~step.labelled)
         points.append(scores(data.y[rest], step.model.predict_proba(data.graph, rest)))
-        asked += step.asked.tolist()
-    return asked, points
+        queried += step.asked.tolist()
+    return queried, points
 
 
 @lru_cache(maxsize=2)
