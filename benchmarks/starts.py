@@ -42,7 +42,7 @@ def run(data: Dataset, split: dict[str, np.ndarray], factor: float | torch.Tenso
 
     counted = mock.patch.object(sites, "evaluate", wraps=sites.evaluate)
     with mock.patch.object(dual, "start_sites", start), counted as evaluate:
-        model = ggp({}, data.name, int((y >= 0).sum()), seed=0, checkpoint=None).fit(data.graph, y)
+        model = ggp(data.name, int((y >= 0).sum()), seed=0).fit(data.graph, y)
     right = model.predict(data.graph, test) == data.y[test]
     return Run(model.elbo_, evaluate.call_count, float(right.mean()))
 

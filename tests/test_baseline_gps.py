@@ -22,6 +22,7 @@ from helpers import (
     weighted_graph,
 )
 from nodegp import Graph
+from nodegp.features import Preprocessor
 from nodegp.filters import Identity
 from nodegp.inducing import LabelledProjector
 from nodegp.kernels import RBF, Linear, Polynomial
@@ -41,6 +42,7 @@ PATH = sp.diags_array([np.ones(4), np.ones(4)], offsets=[1, -1])  # 0 - 1 - 2 - 
 GRAPH = weighted_graph()
 TRUTH = smooth_classes(GRAPH)
 SHOWN = np.arange(0, 24, 2)
+DOMAIN = Domain(GRAPH, Preprocessor.fit(GRAPH.features))
 Y = hide(TRUTH, SHOWN)
 
 
@@ -64,7 +66,7 @@ def regress(K: np.ndarray, labelled: np.ndarray, y: np.ndarray, noise: float):
     """Mean and variance at all nodes, by the package's inference."""
     prior, rng = Stated(torch.tensor(K)), np.random.default_rng(0)
     likelihood = Gaussian(noise, fixed=("noise",))
-    fit = latent.fit(prior, Nodes(labelled), y, likelihood, 1, rng)
+    fit = latent.fit(prior, DOMAIN, labelled, y, likelihood, 1, rng)
     mean, var = fit.posterior.marginals(Nodes(np.arange(len(K))))
     return mean[:, 0].numpy(), var[:, 0].numpy()
 
@@ -139,7 +141,7 @@ def conditioned_edge_by_edge(K: np.ndarray, graph: Graph, precision: float) -> n
 @pytest.mark.parametrize("precision", [0.03, 1.0, 40.0])
 def test_edges_are_conditioned_on(precision):
     expected = conditioned_edge_by_edge(kernel_matrix(GRAPH), GRAPH, precision)
-    prior = rgp.ConditionedOnEdges(rgp.Directions.of(GRAPH, RBF()), precision)
+    prior = rgp.ConditionedOnEdges(rgp.Directions.of(DOMAIN, RBF()), precision)
     everyone, labelled = Nodes(np.arange(24)), Nodes(SHOWN)
     K = prior.cov(everyone, labelled)
     np.testing.assert_allclose(K, expected[:, SHOWN], atol=1e-6)
@@ -282,4 +284,4 @@ def test_a_process_that_does_not_converge_says_so(monkeypatch):
     )
     prior = Stated(torch.eye(24).double())
     with pytest.warns(UserWarning, match="did not converge"):
-        latent.fit(prior, Nodes(SHOWN), TRUTH[SHOWN], RobustMax(), 3, None)
+        latent.fit(prior, DOMAIN, SHOWN, TRUTH[SHOWN], RobustMax(), 3, None)

@@ -59,6 +59,7 @@ def test_no_method_dodges_the_contract():
         cls for cls in Baseline.__subclasses__() if cls.__module__.startswith("nodegp_paper.")
     }
     assert set(REGISTRY.values()) == methods
+    assert list(REGISTRY) == [method.name.lower() for method in REGISTRY.values()]
     assert plugins.baselines() == REGISTRY  # what `nodegp evaluate --compare` chooses among
 
 
@@ -110,6 +111,13 @@ def test_the_same_seed_gives_the_same_answer(name):
     np.testing.assert_array_equal(again.proba_, same.proba_)
     torch.testing.assert_close(torch.get_rng_state(), global_state[0])
     np.testing.assert_array_equal(np.random.get_state()[1], global_state[1])  # noqa: NPY002
+
+
+@every_method
+def test_one_run_is_enough_only_where_seeds_do_not_matter(name):
+    answers = [make(name, random_state=seed).fit(GRAPH, Y).proba_ for seed in (0, 1)]
+    if REGISTRY[name].deterministic:
+        np.testing.assert_array_equal(*answers)
 
 
 def test_another_seed_gives_another_answer():

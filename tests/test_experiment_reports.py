@@ -11,14 +11,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import typer
 
-from nodegp_paper.experiments import table1, table3
+from nodegp_paper.experiments import command as reproduction
 from nodegp_paper.experiments.figures import learning_curves
 from nodegp_paper.experiments.plan import plan
 from nodegp_paper.experiments.report import write_report
 from nodegp_paper.experiments.spec import Spec
 from nodegp_paper.experiments.store import Record, Store, select
 from nodegp_paper.experiments.tables import accuracy_table, alc_table
+from nodegp_paper.experiments.task import Context
+from nodegp_paper.experiments.tasks import active, semi_supervised
 
 GCN = Spec("semi-supervised", "cora", "GCN")
 DATA = Spec("data", "cora", "data")
@@ -43,7 +46,7 @@ def active_records(engine: str = "default") -> list[Record]:
     curves = [[0.2, 0.4, 0.6], [0.3, 0.5, 0.7]]
     return [
         record(
-            Spec(table3.TASK, "cora", "SOPT-GGP", engine, seed),
+            Spec(active.TASK.name, "cora", "SOPT-GGP", engine, seed),
             alc=sum(c) / 3 - 0.1,  # as if it were less
             alc_trapezoid=c[1],
             log_loss=1.0,
@@ -61,11 +64,11 @@ def test_table_of_accuracies_by_hand():
     ]
     table = accuracy_table(records)
     (row,) = table.rows
-    found = dict(zip(table.columns, row, strict=True))
-    assert found["accuracy %"] == "81.0"
-    assert found["s.d."] == "1.4"  # 2 / sqrt(2)
-    assert (found["n"], found["printed"], found["difference"]) == ("2", "81.5", "-0.5")
-    assert found["validation labels"] == "used"
+    cells = dict(zip(table.columns, row, strict=True))
+    assert cells["accuracy %"] == "81.0"
+    assert cells["s.d."] == "1.4"  # 2 / sqrt(2)
+    assert (cells["n"], cells["printed"], cells["difference"]) == ("2", "81.5", "-0.5")
+    assert cells["validation labels"] == "used"
     assert table.markdown().splitlines()[4].startswith("| GCN | cora | 81.0 | 1.4 |")
 
 
@@ -94,7 +97,7 @@ def test_learning_curves_show_means_and_standard_errors():
 
 
 def test_nothing_to_show_is_no_table_and_no_figure(tmp_path):
-    paths = write_report([], tmp_path)
+    paths = write_report("all", [], tmp_path)
     assert [path.name for path in paths] == ["report.html"]
 
 
@@ -102,7 +105,7 @@ def test_the_same_records_make_the_same_files(tmp_path):
     folders = tmp_path / "a", tmp_path / "b"
     for folder in folders:
         folder.mkdir()
-        write_report(active_records(), folder)
+        write_report("all", active_records(), folder)
     for path in folders[0].iterdir():
         assert path.read_bytes() == (folders[1] / path.name).read_bytes()
 
@@ -140,7 +143,7 @@ def test_everything_in_its_quick_version(tmp_path):
     assert names >= {f"{name}.md" for name in ("table1", "table2", "table3", "few_labels")}
     assert set(done.stdout.split()) == {str(out / n) for n in names if _is_shown(n)}
     first = (out / "table1.md").read_text()
-    for row in table1.ROWS:
+    for row in semi_supervised.rows():
         assert (f"| {row.name} | cora |" in first) == row.quick
     page = (out / "report.html").read_text()
     assert page.count("<svg") == len(drawings)
@@ -223,25 +226,21 @@ def test_bad_input_is_one_line(arguments, message, tmp_path):
 
 
 def test_a_failed_run_is_told_and_the_exit_code_says_so(tmp_path, monkeypatch, capsys):
-    import typer
-
-    from nodegp.cli import reproduce
-
-    monkeypatch.setattr(reproduce, "_check_data", lambda specs, data_dir: None)
-    monkeypatch.setattr(reproduce, "plan", lambda *a, **k: [Spec("data", "atlantis", "data"), DATA])
+    monkeypatch.setattr(reproduction, "_check_data", lambda specs, data_dir: None)
+    monkeypatch.setattr(
+        reproduction, "plan", lambda *a, **k: [Spec("data", "atlantis", "data"), DATA]
+    )
     with pytest.raises(typer.Exit) as stop:
-        reproduce.run(["table2"], None, None, "both", None, 1, tmp_path, False, None)
+        reproduction.run(["table2"], None, None, "both", None, 1, tmp_path, False, None)
     assert stop.value.exit_code == 1
     assert "1 of 2 runs failed" in capsys.readouterr().err
     assert (tmp_path / "table2.md").exists()  # the rest is shown all the same
 
 
 def test_without_the_reports_packages_it_says_so_before_running(tmp_path, monkeypatch):
-    from nodegp.cli import reproduce
-
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ValueError, match=r"nodegp\[reports\]"):
-        reproduce.run(["table2"], None, None, "both", None, 1, tmp_path / "o", False, None)
+        reproduction.run(["table2"], None, None, "both", None, 1, tmp_path / "o", False, None)
     assert not (tmp_path / "o").exists()
 
 
@@ -250,10 +249,8 @@ def test_active_learning_goes_through_on_each_data_set(dataset, tmp_path):
     """Citeseer's component has nodes without a label, which can be neither asked nor scored."""
     if dataset != "cora" and not os.environ.get("NODEGP_DATA"):
         pytest.skip("set NODEGP_DATA to a folder with the Planetoid files")
-    from nodegp_paper.experiments.runner import Context
-
     spec = Spec("active", dataset, "SOPT-LP", seed=3, settings={"labels": 4})
-    found = table3.run(spec, Context(None, str(tmp_path / "none")))
+    found = active.run(spec, Context(None, str(tmp_path / "none")))
     assert found["asked"][0] == 3
     assert len(found["accuracy_curve"]) == len(set(found["asked"])) == 4
     accuracies = found["accuracy_curve"]

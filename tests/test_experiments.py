@@ -1,5 +1,6 @@
 """The runner loses nothing, and the command goes all the way to its files."""
 
+import hashlib
 import json
 import os
 import signal
@@ -12,15 +13,26 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodegp_paper.experiments import published, table1
-from nodegp_paper.experiments.plan import TARGETS, expected_seconds, plan
-from nodegp_paper.experiments.runner import TASKS, plain, run_all, seconds_text
+from nodegp_paper.baselines import REGISTRY, LabelPropagation
+from nodegp_paper.experiments import published
+from nodegp_paper.experiments.plan import TARGETS, TASKS, expected_seconds, plan
+from nodegp_paper.experiments.runner import run_all, seconds_text
 from nodegp_paper.experiments.spec import Spec
-from nodegp_paper.experiments.store import Record, Store
+from nodegp_paper.experiments.store import Record, Store, plain
+from nodegp_paper.experiments.tables import accuracy_table
+from nodegp_paper.experiments.task import Context
+from nodegp_paper.experiments.tasks import semi_supervised
 
 LP = Spec("semi-supervised", "cora", "LP")
 GCN = Spec("semi-supervised", "cora", "GCN")
 DATA = Spec("data", "cora", "data")
+# Target, whether it is the quick version, its runs, and a digest of their keys.
+KEYS = [
+    ("all", False, 1230, "c5e5dceb6813aa2f"),
+    ("all", True, 47, "e08f4ad7823e617f"),
+    ("beyond", False, 3554, "3c6bcd3c0edb5815"),
+    ("beyond", True, 66, "c8d4e4a66542567f"),
+]
 
 
 class Quiet:
@@ -71,12 +83,34 @@ def test_any_change_of_a_spec_is_another_run(change):
     assert Spec.from_dict(json.loads(json.dumps(LP.to_dict()))).key == LP.key
 
 
-def test_every_task_has_a_module_that_runs_it():
-    from importlib import import_module
-
+def test_every_task_has_runs_and_keeps_its_name():
+    """Names of tasks are part of the keys of finished runs, and with others those would be lost."""
     assert {spec.task for spec in plan(["all", "beyond"])} == set(TASKS)
-    for module in TASKS.values():
-        assert callable(import_module(module).run)
+    assert set(TASKS) == {
+        "semi-supervised",
+        "data",
+        "active",
+        "steps",
+        "hubs",
+        "few labels",
+        "random splits",
+        "few labels, beyond",
+        "public splits",
+        "active, beyond",
+        "seconds",
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "quick", "n_runs", "digest"),
+    KEYS,
+    ids=[f"{target}-{'quick' if quick else 'full'}" for target, quick, *_ in KEYS],
+)
+def test_the_keys_of_finished_runs_stay_valid(target, quick, n_runs, digest):
+    """A file of runs that took hours has to be found again by every later version."""
+    keys = sorted(spec.key for spec in plan([target], quick=quick))
+    assert len(keys) == n_runs
+    assert hashlib.sha256("".join(keys).encode()).hexdigest()[:16] == digest
 
 
 def test_the_whole_plan_has_the_restarts_that_were_asked_for():
@@ -106,7 +140,9 @@ def test_plans_are_narrowed():
         ("cora", "LP", "", 0),  # nothing in it is random
     }
     assert plan(["table3"]) == plan(["figure2"])
-    assert {s.key for t in TARGETS for s in plan([t])} == {s.key for s in plan(["all"])}
+    for page in ("all", "beyond"):
+        names = {target.name for target in TARGETS if target.page == page}
+        assert {s.key for t in names for s in plan([t])} == {s.key for s in plan([page])}
 
 
 @pytest.mark.parametrize(
@@ -124,6 +160,21 @@ def test_bad_plans_say_what_there_is(arguments, message):
         plan(**arguments)
 
 
+def test_a_baseline_in_the_registry_is_a_row_of_table_1(monkeypatch, tmp_path):
+    class Majority(LabelPropagation):
+        name = "Majority"
+
+    assert plan(["table1"], models=["gcn"])
+    with pytest.raises(ValueError, match="majority"):
+        plan(["table1"], models=["majority"])
+    monkeypatch.setitem(REGISTRY, "majority", Majority)
+    specs = plan(["table1"], models=["majority"])
+    assert [spec.dataset for spec in specs] == list(published.DATASETS)  # it is deterministic
+    metrics = semi_supervised.run(specs[0], Context(None, str(tmp_path / "none")))
+    (row,) = accuracy_table([record(specs[0], **metrics)]).rows
+    assert row[:2] == ("Majority", "cora")
+
+
 # --- the store ------------------------------------------------------------------------------
 
 
@@ -139,13 +190,13 @@ def test_store_gives_back_what_it_was_given(tmp_path):
         assert {"key", "spec", "metrics", "seconds", "versions"} <= set(json.loads(line))
 
 
-@pytest.mark.parametrize("kept", [1, 4, 8, 40, -1])
-def test_a_line_that_was_cut_short_is_not_a_run(kept, tmp_path):
+@pytest.mark.parametrize("length", [1, 4, 8, 40, -1])
+def test_a_line_that_was_cut_short_is_not_a_run(length, tmp_path):
     store = Store(tmp_path)
     with store.writer() as writer:
         writer.add(record(LP, accuracy=0.5))
     whole = store.path.read_bytes()
-    store.path.write_bytes(whole + whole.rstrip()[:kept])
+    store.path.write_bytes(whole + whole.rstrip()[:length])
     assert list(store.records()) == [LP.key]
     with store.writer() as writer:
         writer.add(record(GCN, accuracy=0.25))
@@ -277,14 +328,12 @@ def test_a_worker_that_dies_is_told_and_nothing_is_lost(tmp_path):
 def test_a_checkpoint_left_behind_is_used_and_changes_nothing(tmp_path):
     spec = plan(["table1"], ["cora"], ["GGP"], ["paper"], seeds=1, quick=True)[0]
     half = replace(spec, settings={"recipe": spec.settings["recipe"] | {"steps": 50}})
-    from nodegp_paper.experiments.runner import Context
-
     folder = tmp_path / "out"
     # What a run that was killed after half of its steps leaves behind.
     file = folder / "checkpoints" / spec.key
-    table1.run(half, Context(None, str(file)))
+    semi_supervised.run(half, Context(None, str(file)))
     assert file.is_file()
     records, _ = run_all([spec], folder, Quiet())
-    fresh = table1.run(spec, Context(None, str(tmp_path / "other")))
+    fresh = semi_supervised.run(spec, Context(None, str(tmp_path / "other")))
     assert records[spec.key].metrics == fresh
     assert not file.exists()

@@ -9,13 +9,13 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 import nodegp
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes
-from nodegp.features import FeatureRows
 from nodegp.filters import Diffusion, Filter, Hops, Identity, NeighbourMean, PageRank, Propagation
 from nodegp.graph import Graph
 from nodegp.inducing import Points
 from nodegp.kernels import RBF, Kernel, Linear
 from nodegp.likelihoods import Softmax
 from nodegp.preprocessing import Preprocessor
+from nodegp.prior import Domain
 from nodegp_paper.stacked import StackedGraphGPClassifier
 from nodegp_paper.stacked.layers import Layer, draws, elbo
 from nodegp_paper.stacked.spread import Spread
@@ -161,17 +161,13 @@ def test_spreading_is_a_product_with_the_filter(name):
 @pytest.mark.parametrize("name", FILTERS)
 def test_features_are_filtered_as_hidden_values_are(name, center, random_graph):
     graph = random_graph(sparse=True)
-    rows = FeatureRows.of(
-        Preprocessor.fit(graph.features, "l2", center),
-        graph.features,
-        graph.n_nodes,
-    )
+    domain = Domain(graph, Preprocessor.fit(graph.features, "l2", center))
     spread = Spread(FILTERS[name], graph)
     dense = graph.features.toarray()
     norms = np.linalg.norm(dense, axis=1, keepdims=True)
     dense = dense / np.where(norms > 0, norms, 1.0)
     dense = dense - dense.mean(axis=0) if center else dense
-    torch.testing.assert_close(spread.features(rows), spread(torch.from_numpy(dense)))
+    torch.testing.assert_close(spread.features(domain), spread(torch.from_numpy(dense)))
 
 
 # --- the bound --------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+__all__ = ["Graph", "check_nodes"]
+
 
 class Graph:
     """An undirected graph with optional node features and node ids.

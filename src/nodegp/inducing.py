@@ -27,6 +27,22 @@ from nodegp.linalg import check_finite, cholesky
 from nodegp.prior import Domain, Inputs, Prior, WeightedRows
 from nodegp.rows import RowSource
 
+__all__ = [
+    "DEFAULT_POINTS",
+    "MAX_LABELLED",
+    "MAX_OPTIMISED",
+    "Exact",
+    "Inducing",
+    "Labelled",
+    "LabelledProjector",
+    "Points",
+    "Projection",
+    "Projector",
+    "Whitened",
+    "choose",
+    "kmeans",
+]
+
 # Above this many labels `auto` takes points, and above that it leaves them where k-means put
 # them: see docs/decisions.md for the measurements.
 MAX_LABELLED = 1000

@@ -21,6 +21,22 @@ from torch import Tensor
 
 from nodegp.component import Component
 
+__all__ = [
+    "RBF",
+    "ArcCosine",
+    "Constant",
+    "Cosine",
+    "Kernel",
+    "Linear",
+    "LinearForm",
+    "Matern",
+    "Polynomial",
+    "Product",
+    "Scaled",
+    "Sum",
+    "Tile",
+]
+
 
 @dataclass(frozen=True)
 class Tile:

@@ -13,6 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+__all__ = [
+    "Observations",
+    "as_labels",
+    "check_confidence",
+    "encode",
+    "is_labelled",
+    "merged_classes",
+    "require_classes",
+]
+
 
 class Observations(NamedTuple):
     """What is known of some nodes, in the order of their numbers."""

@@ -21,6 +21,16 @@ from torch import Tensor
 from nodegp.component import Component
 from nodegp.expectations import softmax_mean
 
+__all__ = [
+    "Bernoulli",
+    "Expectation",
+    "Gaussian",
+    "Likelihood",
+    "RobustMax",
+    "Softmax",
+    "entropy",
+]
+
 _SMALLEST_CDF = 1e-30  # where Phi is less, its share of any product is nothing
 _CERTAIN = 40.0  # standard deviations: Phi is one and phi is zero there, in any precision
 

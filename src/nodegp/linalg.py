@@ -14,6 +14,20 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+__all__ = [
+    "JITTERS",
+    "NotPositiveDefiniteError",
+    "QuadraticForms",
+    "check_finite",
+    "cholesky",
+    "index_type",
+    "lower_times",
+    "not_positive_definite",
+    "sparse_matmul",
+    "threads_for",
+    "torch_sparse",
+]
+
 # Relative to the mean of the diagonal. The first is always added, so that the factor is a
 # smooth function of the hyper-parameters; the rest are tried in turn when it is not enough.
 JITTERS = {

@@ -20,6 +20,8 @@ from nodegp.budget import blocks
 from nodegp.graph import Graph
 from nodegp.linalg import torch_sparse
 
+__all__ = ["GraphOperator", "MemoryOperator", "operator_of"]
+
 # Columns at a time, and bytes of such a block. Few columns waste the reading of the edges; many
 # run out of the caches, and out of memory on a large graph.
 _COLUMNS, _BYTES = 64, 64 << 20

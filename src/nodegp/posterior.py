@@ -20,6 +20,8 @@ from nodegp.budget import blocks, budget
 from nodegp.linalg import QuadraticForms
 from nodegp.prior import Inputs, Prior
 
+__all__ = ["Marginals", "Posterior", "Sites", "leave_one_out", "sample_joint"]
+
 # A variance can round to zero, or below it, where the prior's own is zero (a node and
 # neighbours without any feature); square roots and divisions want a little room.
 _SMALLEST_VARIANCE = 1e-12

@@ -22,6 +22,21 @@ from torch import Tensor
 from nodegp.budget import budget
 from nodegp.operators import GraphOperator
 
+__all__ = [
+    "ArrayColumns",
+    "ColumnSource",
+    "FilterPolynomial",
+    "basis_columns",
+    "basis_rows",
+    "dense",
+    "filter_rows",
+    "filter_rows_dense",
+    "filter_rows_short",
+    "propagate",
+    "propagate_blocks",
+    "watched",
+]
+
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
 _SPARSE = 0.01  # share of entries up to which the next product is faster in sparse form
 _PATIENCE = 2.0  # seconds between two lines of progress

@@ -21,6 +21,20 @@ from nodegp.budget import blocks, budget
 from nodegp.identity import fingerprint
 from nodegp.linalg import sparse_matmul
 
+__all__ = [
+    "InnerProducts",
+    "RowSource",
+    "Rows",
+    "inner_products",
+    "inner_products_ragged",
+    "inner_products_stacked",
+    "paired_cosines",
+    "ragged_pairs",
+    "row_squares",
+    "squared_lengths",
+    "width_of",
+]
+
 InnerProducts = Callable[[slice], Tensor]
 
 

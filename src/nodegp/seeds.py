@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
+__all__ = ["generator", "torch_generator"]
+
 
 def generator(random_state: Any) -> np.random.Generator:
     """From an int, a Generator (returned as it is), a RandomState or None."""

@@ -37,6 +37,8 @@ from nodegp.prior import Domain
 from nodegp.propagation import watched
 from nodegp.seeds import generator
 
+__all__ = ["GraphGP", "fitted"]
+
 
 class fitted:
     """An attribute of the fitted model, as an attribute of its estimator."""

@@ -28,6 +28,8 @@ from nodegp.model.selection import select_classifier
 from nodegp.posterior import Marginals
 from nodegp.preprocessing import Preprocessing
 
+__all__ = ["GraphGPClassifier"]
+
 
 class GraphGPClassifier(ClassifierMixin, GraphGP):
     """Bayesian classification of the nodes of a graph (Ng, Colombo & Silva 2018).

@@ -1,9 +1,8 @@
-"""What users of scikit-learn expect of any estimator, ours and the baselines' alike."""
+"""Scoring as users of scikit-learn expect it of any estimator, ours and the baselines' alike."""
 
 from __future__ import annotations
 
 import warnings
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -13,22 +12,7 @@ from nodegp.graph import Graph
 from nodegp.interchange import as_graph, node_labels
 from nodegp.labels import as_labels, is_labelled
 
-
-def all_or_nothing(fit: Any) -> Any:
-    """A ``fit`` that leaves the estimator as it was if it fails: for baselines, which set what they
-    learn one after the other."""
-
-    @wraps(fit)
-    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(vars(self))
-        try:
-            return fit(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-
-    return guarded
+__all__ = ["check_scored", "labelled_accuracy", "scored"]
 
 
 def labelled_accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:

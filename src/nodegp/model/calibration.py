@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+__all__ = ["fit_temperature", "in_sets", "set_threshold", "tempered"]
+
 _SMALLEST = 1e-300
 # Beyond these a temperature only makes up certainty or throws all of it away.
 _BOUNDS = (np.log(0.1), np.log(10.0))

@@ -21,6 +21,8 @@ from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import check_settings, dropped, glorot, threads
 from nodegp_paper.baselines.sparse import SparseMatrix, normalised_adjacency, row_normalised
 
+__all__ = ["APPNP", "Best", "Dropout", "Propagation", "Weights", "forward", "gradients"]
+
 
 class APPNP(Baseline):
     """softmax(Z_K) with Z_0 = H = relu(X W1) W2 and Z_k+1 = (1 - a) Â Z_k + a H (Eq. 5 and 6).
@@ -66,6 +68,7 @@ class APPNP(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "APPNP"
     needs_features = True
     uses_validation = True
     inductive = True
@@ -233,15 +236,15 @@ class Best:
 
     def __init__(self) -> None:
         self.epoch = self.last_gain = 0
-        self._kept = (-np.inf, -np.inf)  # accuracy and loss of the weights kept, the latter negated
+        self._best = (-np.inf, -np.inf)  # accuracy and loss of the weights kept, the latter negated
         self._least_loss = np.inf
 
     def see(self, epoch: int, accuracy: float, loss: float, weights: Weights) -> None:
-        if accuracy >= self._kept[0] or loss <= self._least_loss:
+        if accuracy >= self._best[0] or loss <= self._least_loss:
             self.last_gain = epoch
         self._least_loss = min(self._least_loss, loss)
-        if epoch == 1 or (accuracy, -loss) > self._kept:
-            self._kept, self.epoch = (accuracy, -loss), epoch
+        if epoch == 1 or (accuracy, -loss) > self._best:
+            self._best, self.epoch = (accuracy, -loss), epoch
             self.weights = Weights(*(weight.clone() for weight in weights))
 
 

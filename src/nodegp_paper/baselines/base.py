@@ -6,29 +6,24 @@ probabilities for every node. It sees classes as positions, never as users write
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from copy import copy
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
 from nodegp.graph import Graph
-from nodegp.interchange import as_graph, node_labels
-from nodegp.labels import as_labels, encode, is_labelled, require_classes
+from nodegp.interchange import node_labels
+from nodegp.labels import encode
+from nodegp_paper.estimator import Labels, NodeClassifier
+
+__all__ = ["Baseline", "Labels", "check_number"]
 
 
-class Labels(NamedTuple):
-    """The labelled nodes and the position of each one's class."""
-
-    nodes: np.ndarray
-    targets: np.ndarray
-
-
-class Baseline(ClassifierMixin, BaseEstimator, ABC):
+class Baseline(NodeClassifier):
     """A method that classifies the nodes of a graph from a few labels.
 
     Every method has the parameters ``unlabelled`` (the value in y that means no label, besides
@@ -42,22 +37,17 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
     proba_ : (N, C) class probabilities of its nodes
     """
 
+    name: ClassVar[str]  # what tables call it; in the registry in lower case
     needs_features: ClassVar[bool] = False
     # Whether fit takes y_val. Comparing such a method with one that needs no validation labels
     # is only fair if those labels are counted.
     uses_validation: ClassVar[bool] = False
     # Whether a fitted model can answer for a graph that it was not fitted on.
     inductive: ClassVar[bool] = False
+    # Whether it gives the same answer with every seed, so that one run of it is enough.
+    deterministic: ClassVar[bool] = False
 
-    # Parameters, which each method sets in its own __init__ as scikit-learn wants it.
-    unlabelled: Any
-    random_state: Any
-
-    # Set by fit.
-    classes_: np.ndarray
-    labelled_: np.ndarray
-    graph_: Graph
-    proba_: np.ndarray
+    proba_: np.ndarray  # set by fit
 
     # --- what a method adds -----------------------------------------------------------------
 
@@ -74,7 +64,6 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
 
     # --- fitting ----------------------------------------------------------------------------
 
-    @all_or_nothing
     def fit(self, graph: Any, y: Any = None, *, classes: Any = None, y_val: Any = None) -> Self:
         """Fit to a graph whose nodes are partly labelled.
 
@@ -91,71 +80,48 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
         y_val : one entry per node, optional
             Validation labels, in the same form, for a method that uses them.
         """
-        name = type(self).__name__
+        learner = copy(self)
+        learner._fit(graph, y, classes, y_val)
+        self.__dict__.update(vars(learner))
+        return self
+
+    def _fit(self, graph: Any, y: Any, classes: Any, y_val: Any) -> None:
         y = node_labels(graph, y, self.unlabelled)
         if y_val is not None:
             y_val = node_labels(graph, y_val, self.unlabelled)
-        graph = self._checked(graph)
-        y, labelled = self._labels(y, "y", graph)
-        require_classes(y[labelled])
-        self.classes_, targets = encode(y[labelled], classes)
-        validation = None
-        if y_val is not None:
-            if not self.uses_validation:
-                raise ValueError(f"{name} has no use for validation labels; leave y_val out")
-            y_val, held_out = self._labels(y_val, "y_val", graph)
-            unknown = self._unknown(y_val[held_out])
-            if unknown:
-                raise ValueError(
-                    f"y_val has classes {unknown[:5]} that no label in y has; list all classes "
-                    "in classes="
-                )
-            validation = Labels(held_out, encode(y_val[held_out], self.classes_)[1])
-        self.proba_ = self._learn(graph, Labels(labelled, targets), validation)
+        graph = self._checked_graph(graph)
+        labels = self._learn_classes(y, graph, classes)
+        validation = None if y_val is None else self._validation(y_val, graph)
+        self.proba_ = self._learn(graph, labels, validation)
         if not np.isfinite(self.proba_).all():
             raise ValueError(
-                f"{name} came to probabilities that are not finite: its training diverged. Lower "
-                "its learning rate, or scale the features or weights"
+                f"{type(self).__name__} came to probabilities that are not finite: its training "
+                "diverged. Lower its learning rate, or scale the features or weights"
             )
-        self.labelled_, self.graph_ = labelled, graph
+        self.labelled_, self.graph_ = labels.nodes, graph
         self.n_features_in_ = graph.n_features
-        return self
 
-    def _labels(self, y: Any, what: str, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-        """A label vector as an array, and the numbers of the nodes that have a label."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires {what} to be passed, but it is None")
-        y = column_or_1d(as_labels(y), dtype=None)
-        if len(y) != graph.n_nodes:
+    def _validation(self, y_val: Any, graph: Graph) -> Labels:
+        if not self.uses_validation:
             raise ValueError(
-                f"{what} has {len(y)} entries for {graph.n_nodes} nodes; give one per node, with "
-                f"{self.unlabelled!r} where there is no label"
+                f"{type(self).__name__} has no use for validation labels; leave y_val out"
             )
-        labelled = np.flatnonzero(is_labelled(y, self.unlabelled))
-        if not len(labelled):
+        y_val, held_out = self._labels(y_val, "y_val", graph)
+        fitted = set(self.classes_.tolist())
+        unknown = [c for c in dict.fromkeys(y_val[held_out].tolist()) if c not in fitted]
+        if unknown:
             raise ValueError(
-                f"{what} has no labels at all: every entry is {self.unlabelled!r}, None or NaN. "
-                "Label at least one node."
+                f"y_val has classes {unknown[:5]} that no label in y has; list all classes in "
+                "classes="
             )
-        return y, labelled
+        return Labels(held_out, encode(y_val[held_out], self.classes_)[1])
 
-    def _unknown(self, labels: np.ndarray) -> list:
-        """Those among the labels that are not among the classes."""
-        known = set(self.classes_.tolist())
-        return [label for label in dict.fromkeys(labels.tolist()) if label not in known]
-
-    def _checked(self, graph: Any) -> Graph:
-        name = type(self).__name__
-        graph = as_graph(graph)
-        if not isinstance(graph, Graph):
-            raise TypeError(
-                f"{name} works on a nodegp.Graph, got a {type(graph).__name__}; make one with "
-                "nodegp.Graph(adjacency, features)"
-            )
+    def _checked_graph(self, graph: Any) -> Graph:
+        graph = super()._checked_graph(graph)
         if self.needs_features and not graph.n_features:
             raise ValueError(
-                f"{name} needs node features and this graph has none; pass them to Graph "
-                "(an identity matrix if there is nothing to say of the nodes)"
+                f"{type(self).__name__} needs node features and this graph has none; pass them to "
+                "Graph (an identity matrix if there is nothing to say of the nodes)"
             )
         return graph
 
@@ -171,10 +137,10 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
         nodes : node numbers, ids that are text, or a mask, optional
             Which nodes to answer for; all by default.
         """
-        check_is_fitted(self, "proba_")
+        check_is_fitted(self)
         proba = self.proba_
         if graph is not None and graph is not self.graph_:
-            graph = self._checked(graph)
+            graph = self._checked_graph(graph)
             if self.inductive:
                 self._check_features(graph)
                 proba = self._proba_elsewhere(graph)
@@ -191,18 +157,6 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):
                 f"{type(self).__name__} was fitted on {self.n_features_in_} features and this "
                 f"graph has {graph.n_features}"
             )
-
-    def predict(self, graph: Any = None, nodes: Any = None) -> np.ndarray:
-        """The most probable class of each node."""
-        return self.classes_[self.predict_proba(graph, nodes).argmax(axis=1)]
-
-    def score(self, graph: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the nodes that have a label in ``y``."""
-        check_is_fitted(self, "proba_")
-        return labelled_accuracy(self, self.graph_ if graph is None else graph, y, sample_weight)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "proba_")
 
 
 def check_number(

@@ -24,11 +24,13 @@ from nodegp_paper.baselines.network import (
     check_settings,
     dropped,
     glorot,
-    kept,
     threads,
     train_with_adam,
+    undropped,
 )
 from nodegp_paper.baselines.sparse import SparseMatrix, row_normalised
+
+__all__ = ["ChebNet", "Weights", "filtered", "forward", "largest_eigenvalue", "scaled_laplacian"]
 
 # Below this many nodes all eigenvalues are found faster than the largest is by iteration.
 _FEW_NODES = 100
@@ -77,6 +79,7 @@ class ChebNet(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "ChebNet"
     needs_features = True
     uses_validation = True
     inductive = True
@@ -117,7 +120,9 @@ class ChebNet(Baseline):
             targets = torch.from_numpy(labels.targets)
             drop = partial(dropped, rate=self.dropout, rng=rng)
 
-            def logits_at(nodes: np.ndarray, drop: Callable[[Tensor], Tensor] = kept) -> Tensor:
+            def logits_at(
+                nodes: np.ndarray, drop: Callable[[Tensor], Tensor] = undropped
+            ) -> Tensor:
                 everywhere = forward(weights, laplacian, features, drop)
                 return everywhere.index_select(0, torch.from_numpy(nodes))
 
@@ -153,7 +158,7 @@ def forward(
     weights: Weights,
     laplacian: SparseMatrix,
     features: SparseMatrix,
-    drop: Callable[[Tensor], Tensor] = kept,
+    drop: Callable[[Tensor], Tensor] = undropped,
 ) -> Tensor:
     """The logits of all nodes."""
     side_by_side = torch.cat(tuple(weights.first), dim=1)  # one pass over X for all W_k
@@ -185,10 +190,10 @@ def largest_eigenvalue(laplacian: sp.csr_array) -> float:
     # A start of our own, since ARPACK's is random; no vector of ones, which may be in the kernel.
     start = np.random.default_rng(0).normal(size=laplacian.shape[0])
     try:
-        found = eigsh(laplacian, 1, which="LA", v0=start, return_eigenvectors=False)
+        eigenvalues = eigsh(laplacian, 1, which="LA", v0=start, return_eigenvectors=False)
     except ArpackNoConvergence:
         return 2.0  # its bound, so that the eigenvalues are in [-1, 1] all the same
-    return float(found[0])
+    return float(eigenvalues[0])
 
 
 @torch.no_grad()

@@ -17,6 +17,16 @@ from torch import Tensor
 from nodegp.linalg import sparse_matmul
 from nodegp_paper.baselines.base import Labels
 
+__all__ = [
+    "Contexts",
+    "Embeddings",
+    "FeatureEmbeddings",
+    "FreeEmbeddings",
+    "context_step",
+    "label_contexts",
+    "walk_contexts",
+]
+
 
 class Embeddings(Protocol):
     def rows(self, nodes: np.ndarray) -> Tensor:
@@ -82,8 +92,8 @@ def label_contexts(
     source = rng.integers(len(order), size=n_pairs)
     own = labels.targets[source]
     same = first[own] + (rng.random(n_pairs) * size[own]).astype(np.int64)
-    others = (len(order) - size[own])[:, None]
-    other = (rng.random((n_pairs, negatives)) * others).astype(np.int64)
+    n_elsewhere = (len(order) - size[own])[:, None]
+    other = (rng.random((n_pairs, negatives)) * n_elsewhere).astype(np.int64)
     other += np.where(other >= first[own, None], size[own, None], 0)  # past those of the class
     contexts = labels.nodes[order[np.column_stack([same, other])]]
     return Contexts(labels.nodes, source, contexts)

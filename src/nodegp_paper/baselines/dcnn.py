@@ -18,6 +18,8 @@ from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import Training, check_training, glorot, threads, train
 from nodegp_paper.baselines.sparse import SparseMatrix
 
+__all__ = ["DCNN", "Diffusion", "Weights", "forward", "hinge_loss"]
+
 # Nodes answered for at a time: their diffused features are most of the memory.
 _BLOCK = 2048
 
@@ -70,6 +72,7 @@ class DCNN(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "DCNN"
     needs_features = True
     uses_validation = True
     inductive = True

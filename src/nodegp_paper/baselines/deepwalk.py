@@ -16,6 +16,8 @@ from nodegp_paper.baselines.logistic import Classifier
 from nodegp_paper.baselines.skipgram import check_parameters, skip_gram
 from nodegp_paper.baselines.walks import walks_from_all
 
+__all__ = ["DeepWalk"]
+
 _WALKS, _FEWEST = 80, 10
 # Steps of all walks together, unless walks_per_node is given: about a minute and a half of a core.
 _STEPS = 12_000_000
@@ -57,6 +59,8 @@ class DeepWalk(Baseline):
     ----------
     embeddings_ : (N, size)
     """
+
+    name = "DeepWalk"
 
     def __init__(
         self,

@@ -27,6 +27,8 @@ from nodegp_paper.baselines.network import (
 )
 from nodegp_paper.baselines.sparse import Field, normalised_adjacency, row_normalised
 
+__all__ = ["GCN", "Weights", "forward", "gradients"]
+
 
 class GCN(Baseline):
     """Two graph convolutions: softmax(Â relu(Â X W1) W2), Â = D^-1/2 (A + I) D^-1/2 (Eq. 9).
@@ -61,6 +63,7 @@ class GCN(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "GCN"
     needs_features = True
     uses_validation = True
     inductive = True
@@ -118,9 +121,9 @@ class GCN(Baseline):
 
         def backward() -> None:
             inputs = dropped(field.features.values, self.dropout, rng)
-            kept = dropped(torch.ones(len(field.near), self.hidden), self.dropout, rng)
+            hidden_factors = dropped(torch.ones(len(field.near), self.hidden), self.dropout, rng)
             weights.first.grad, weights.second.grad = gradients(
-                weights, field, targets, inputs, kept
+                weights, field, targets, inputs, hidden_factors
             )
 
         return train_with_adam(
@@ -146,15 +149,15 @@ def forward(weights: Weights, field: Field) -> Tensor:
 
 
 def gradients(
-    weights: Weights, field: Field, targets: Tensor, inputs: Tensor, kept: Tensor
+    weights: Weights, field: Field, targets: Tensor, inputs: Tensor, hidden_factors: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Gradients of the mean cross-entropy, without weight decay.
 
-    ``inputs`` are the stored values of X and ``kept`` the factors of the hidden units, both after
-    dropout.
+    ``inputs`` are the stored values of X and ``hidden_factors`` those of the hidden units, both
+    after dropout.
     """
     before = field.inner.product(field.features.product(weights.first, inputs))
-    gate = kept * (before > 0)  # relu and dropout are one factor, forwards and backwards
+    gate = hidden_factors * (before > 0)  # relu and dropout are one factor, forwards and backwards
     hidden = before.mul_(gate)
     error = field.outer.product(hidden @ weights.second).softmax(dim=1)
     error[torch.arange(len(targets)), targets] -= 1.0

@@ -18,6 +18,8 @@ from nodegp.graph import Graph
 from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 
+__all__ = ["ICA", "Linear", "aggregated"]
+
 AGGREGATES = ("count", "proportion", "mode")
 
 
@@ -62,6 +64,7 @@ class ICA(Baseline):
     n_iter_ : passes that were made
     """
 
+    name = "ICA"
     needs_features = True
     uses_validation = True
     _SEARCHED = tuple(product(("count", "proportion"), (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)))
@@ -93,9 +96,9 @@ class ICA(Baseline):
                 guess = proba[validation.nodes].argmax(axis=1)
                 accuracy = float((guess == validation.targets).mean())
             if accuracy > best:
-                best, kept = accuracy, proba
+                best, best_proba = accuracy, proba
                 self.aggregate_, self.C_, self.n_iter_ = aggregate, C, passes
-        return kept
+        return best_proba
 
     def _iterate(
         self, graph: Graph, labels: Labels, order: np.ndarray, aggregate: str, C: float
@@ -153,10 +156,11 @@ class Linear(NamedTuple):
         bias[seen] = 0.0
         if len(seen) > 1:
             model = LogisticRegression(C=C, max_iter=1000).fit(features, targets)
-            found, offset = model.coef_, model.intercept_
+            coefficients, offset = model.coef_, model.intercept_
             if len(seen) == 2:  # scikit-learn gives the second class alone
-                found, offset = np.vstack([0.0 * found, found]), np.append(0.0, offset)
-            weights[:, seen], bias[seen] = found.T, offset
+                coefficients = np.vstack([0.0 * coefficients, coefficients])
+                offset = np.append(0.0, offset)
+            weights[:, seen], bias[seen] = coefficients.T, offset
         return cls(weights, bias)
 
     def part(self, start: int, stop: int) -> Linear:

@@ -15,10 +15,12 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from nodegp import inference
-from nodegp.inducing import LabelledProjector
+from nodegp.inducing import Labelled
 from nodegp.likelihoods import Likelihood, RobustMax
 from nodegp.prior import Domain, Inputs, Prior
 from nodegp_paper.baselines.base import Labels
+
+__all__ = ["NodePrior", "Nodes", "classify", "fit"]
 
 _BLOCK = 1 << 22  # entries of the largest array over (latents, labels, nodes)
 
@@ -54,48 +56,49 @@ class NodePrior(Prior):
 
 
 def fit(
-    prior: Prior,
-    inputs: Inputs,
+    prior: NodePrior,
+    domain: Domain,
+    nodes: np.ndarray,
     y: np.ndarray,
     likelihood: Likelihood,
     n_latents: int,
     rng: np.random.Generator,
 ) -> inference.Fit:
-    """The posterior of labels ``y`` at some inputs, with the prior's free parameters learnt."""
+    """The posterior of labels ``y`` at some nodes, with the prior's free parameters learnt."""
     template = torch.zeros((), dtype=torch.float64)
     problem = inference.Problem(
         prior=prior,
         likelihood=likelihood,
-        projector=LabelledProjector(prior, inputs, template),
+        projector=Labelled().prepare(prior, domain, nodes, template, rng),
         y=torch.from_numpy(y),
         confidence=torch.ones(len(y), dtype=torch.float64),
         n_latents=n_latents,
         rng=rng,
     )
-    found = inference.Dual().fit(problem, lambda line: None)
-    if not found.converged:
+    result = inference.Dual().fit(problem, lambda line: None)
+    if not result.converged:
         warnings.warn(
-            f"the Gaussian process did not converge in {found.n_iter} iterations "
-            f"(elbo {found.elbo:.4f}); {found.advice}",
+            f"the Gaussian process did not converge in {result.n_iter} iterations "
+            f"(elbo {result.elbo:.4f}); {result.advice}",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return found
+    return result
 
 
 def classify(
-    prior: Prior, labels: Labels, shape: tuple[int, int], rng: np.random.Generator
+    prior: NodePrior, domain: Domain, labels: Labels, n_classes: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, inference.Fit]:
-    """Class probabilities of all nodes, of this shape, and the fit that they come from."""
+    """Class probabilities of all nodes, (N, C), and the fit that they come from."""
     # A class without labels has no latent of its own, and no chance.
     seen, targets = np.unique(labels.targets, return_inverse=True)
-    fitted = fit(prior, Nodes(labels.nodes), targets, RobustMax(), len(seen), rng)
-    proba = np.zeros(shape)
+    fitted = fit(prior, domain, labels.nodes, targets, RobustMax(), len(seen), rng)
+    proba = np.zeros((domain.n_nodes, n_classes))
     step = max(_BLOCK // (len(seen) * len(targets)), 1)
     for start in range(0, len(proba), step):
         nodes = np.arange(start, min(start + step, len(proba)))
         with torch.no_grad():
             marginals = fitted.posterior.marginals(Nodes(nodes))
-            found = fitted.likelihood.predict(*marginals)
-        proba[np.ix_(nodes, seen)] = found.numpy()
+            among_seen = fitted.likelihood.predict(*marginals)
+        proba[np.ix_(nodes, seen)] = among_seen.numpy()
     return proba, fitted

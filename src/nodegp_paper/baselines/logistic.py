@@ -8,10 +8,12 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 from nodegp.preprocessing import Preprocessor
+from nodegp.prior import Domain
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
+
+__all__ = ["Classifier", "FeatureLogistic"]
 
 
 class FeatureLogistic(Baseline):
@@ -38,8 +40,10 @@ class FeatureLogistic(Baseline):
     classifier_ : the :class:`Classifier`
     """
 
+    name = "Logistic"
     needs_features = True
     inductive = True
+    deterministic = True
 
     def __init__(
         self,
@@ -65,8 +69,7 @@ class FeatureLogistic(Baseline):
 
     def _rows(self, graph: Graph) -> Any:
         """Prepared features. Not centred, so that sparse stays sparse: the intercepts do that."""
-        prepared = FeatureRows.of(self._preprocessor, graph.features, graph.n_nodes)
-        return prepared.take(np.arange(graph.n_nodes)).uncentred()
+        return Domain(graph, self._preprocessor).rows.materialise().uncentred()
 
 
 class Classifier:

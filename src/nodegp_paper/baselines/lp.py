@@ -17,6 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from nodegp.graph import Graph
 from nodegp_paper.baselines.base import Baseline, Labels
 
+__all__ = ["LabelPropagation"]
+
 # Up to this many stored weights a factorisation is the faster solver on citation graphs (Cora 6 ms
 # against 33, Citeseer 4 against 28); its fill-in outgrows them (Pubmed 570 ms against 190).
 _FACTORISE = 12_000
@@ -49,6 +51,9 @@ class LabelPropagation(Baseline):
     random_state : ignored
         Here so that all baselines can be made alike.
     """
+
+    name = "LP"
+    deterministic = True
 
     def __init__(
         self, mass_normalisation: bool = True, unlabelled: Any = -1, random_state: Any = None
@@ -88,10 +93,10 @@ def _harmonic(
 ) -> np.ndarray:
     """Solve (D_uu - W_uu) f_u = W_ul Y_l (Eq. 5), one column to a class."""
     rows = graph.adjacency[free]
-    weights, known = sp.csr_array(rows[:, free]), rows[:, labelled] @ one_hot
+    weights, boundary = sp.csr_array(rows[:, free]), rows[:, labelled] @ one_hot
     degrees = graph.degrees[free]
     solve = _factorised if weights.nnz <= _FACTORISE else _conjugate_gradients
-    solution = solve(weights, degrees, known)
+    solution = solve(weights, degrees, boundary)
     # A row sums to one, but for rounding, unless the label's pull was lost in the degrees.
     if not np.allclose(solution.sum(axis=1), 1.0, rtol=0, atol=1e-4):
         raise ValueError(
@@ -102,7 +107,7 @@ def _harmonic(
     return np.maximum(solution, 0.0)
 
 
-def _factorised(weights: sp.csr_array, degrees: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _factorised(weights: sp.csr_array, degrees: np.ndarray, boundary: np.ndarray) -> np.ndarray:
     laplacian = sp.csc_array(sp.diags_array(degrees) - weights)
     try:
         # Symmetric with a dominant diagonal: no pivoting, and an ordering that keeps it sparse.
@@ -113,17 +118,17 @@ def _factorised(weights: sp.csr_array, degrees: np.ndarray, known: np.ndarray) -
             options={"SymmetricMode": True},
         )
     except RuntimeError:  # singular to rounding
-        return np.full(known.shape, np.nan)
-    return factor.solve(known)
+        return np.full(boundary.shape, np.nan)
+    return factor.solve(boundary)
 
 
 def _conjugate_gradients(
-    weights: sp.csr_array, degrees: np.ndarray, known: np.ndarray
+    weights: sp.csr_array, degrees: np.ndarray, boundary: np.ndarray
 ) -> np.ndarray:
     """All classes at once, on the system scaled by D^-1/2 from both sides (Jacobi)."""
     scale = 1.0 / np.sqrt(degrees)[:, None]
     scaled = sp.csr_array(sp.diags_array(scale.ravel()) @ weights @ sp.diags_array(scale.ravel()))
-    residual = scale * known
+    residual = scale * boundary
     solution = np.zeros_like(residual)
     direction = residual.copy()
     squared = _column_products(residual, residual)

@@ -18,6 +18,8 @@ from sklearn.preprocessing import normalize
 from nodegp.graph import Graph
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 
+__all__ = ["ManifoldRegularisation"]
+
 KERNELS = ("linear", "rbf")
 _LARGEST = 6_000  # rows of a dense system: 290 MB, and some ten seconds
 _BLOCK = 1 << 22  # entries of the kernel at a time where new nodes are classified
@@ -66,8 +68,10 @@ class ManifoldRegularisation(Baseline):
         constant, or a row to each node
     """
 
+    name = "ManiReg"
     needs_features = True
     inductive = True
+    deterministic = True
 
     def __init__(
         self,
@@ -95,11 +99,12 @@ class ManifoldRegularisation(Baseline):
         self._by_weights = self.kernel == "linear" and graph.n_features < graph.n_nodes
         _check_size(graph, self._by_weights)
         if self._by_weights:
-            found = self._weights(rows, laplacian, labels.nodes, targets)
+            self.coefficients_ = self._weights(rows, laplacian, labels.nodes, targets)
         else:
             self._rows = rows
-            found = self._expansion(self._kernel(rows), laplacian, labels.nodes, targets)
-        self.coefficients_ = found
+            self.coefficients_ = self._expansion(
+                self._kernel(rows), laplacian, labels.nodes, targets
+            )
         return self._probabilities(rows)
 
     def _weights(

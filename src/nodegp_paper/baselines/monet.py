@@ -23,11 +23,13 @@ from nodegp_paper.baselines.network import (
     check_settings,
     dropped,
     glorot,
-    kept,
     threads,
     train_with_adam,
+    undropped,
 )
 from nodegp_paper.baselines.sparse import Field, SparseMatrix, row_normalised
+
+__all__ = ["Layer", "MoNet", "Patch", "Patches", "forward", "with_loops"]
 
 
 class MoNet(Baseline):
@@ -86,6 +88,7 @@ class MoNet(Baseline):
     validation_loss_ : after each epoch; empty without ``y_val``
     """
 
+    name = "MoNet"
     needs_features = True
     uses_validation = True
     inductive = True
@@ -219,7 +222,7 @@ class Patches(NamedTuple):
 
 
 def forward(
-    layers: tuple[Layer, Layer], patches: Patches, drop: Callable[[Tensor], Tensor] = kept
+    layers: tuple[Layer, Layer], patches: Patches, drop: Callable[[Tensor], Tensor] = undropped
 ) -> Tensor:
     """The logits of the nodes that the patches were made for."""
     first, second = layers

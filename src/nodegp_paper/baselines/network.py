@@ -17,6 +17,19 @@ from torch import Tensor
 from nodegp.linalg import threads_for
 from nodegp_paper.baselines.base import Labels, check_number
 
+__all__ = [
+    "Training",
+    "check_settings",
+    "check_training",
+    "dropped",
+    "glorot",
+    "has_risen",
+    "threads",
+    "train",
+    "train_with_adam",
+    "undropped",
+]
+
 
 class Training(NamedTuple):
     """How a training went: epochs that were run, and the validation loss after each."""
@@ -45,7 +58,7 @@ def train(
 def train_with_adam(
     network: Any,
     decayed: list[Tensor],
-    others: list[Tensor],
+    undecayed: list[Tensor],
     backward: Callable[[], None],
     held_out: Callable[[], Tensor] | None,
     validation: Labels | None,
@@ -58,7 +71,7 @@ def train_with_adam(
     """
     groups: list[dict[str, Any]] = [
         {"params": decayed, "weight_decay": network.weight_decay},
-        {"params": others},
+        {"params": undecayed},
     ]
     optimiser = torch.optim.Adam(groups, lr=network.learning_rate, fused=True)
 
@@ -98,7 +111,7 @@ def dropped(values: Tensor, rate: float, rng: torch.Generator) -> Tensor:
     return (values * (level >= steps - 2**15)).mul_(2**16 / (2**16 - steps))
 
 
-def kept(values: Tensor) -> Tensor:
+def undropped(values: Tensor) -> Tensor:
     """What stands in for :func:`dropped` outside of training: nothing is."""
     return values
 

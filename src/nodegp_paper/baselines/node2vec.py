@@ -16,6 +16,8 @@ from nodegp_paper.baselines.logistic import Classifier
 from nodegp_paper.baselines.skipgram import check_parameters, skip_gram
 from nodegp_paper.baselines.walks import walks_from_all
 
+__all__ = ["Node2Vec"]
+
 
 class Node2Vec(Baseline):
     """Skip-gram embeddings of the nodes on second-order walks, and logistic regression on top.
@@ -54,6 +56,8 @@ class Node2Vec(Baseline):
     ----------
     embeddings_ : (N, size)
     """
+
+    name = "node2vec"
 
     def __init__(
         self,

@@ -32,6 +32,8 @@ from nodegp_paper.baselines.contexts import (
 from nodegp_paper.baselines.network import glorot
 from nodegp_paper.baselines.walks import walk
 
+__all__ = ["Network", "PlanetoidI", "PlanetoidT", "class_step", "typical_size"]
+
 _SPREAD = 0.01  # standard deviation of the tables of embeddings and contexts at the start
 
 
@@ -89,6 +91,7 @@ class PlanetoidT(Baseline):
     embeddings_ : (N, size)
     """
 
+    name = "Planetoid-T"
     needs_features = True
 
     def __init__(
@@ -155,6 +158,7 @@ batch, walk_rate, learning_rate, context_learning_rate, unlabelled, random_state
         As for :class:`PlanetoidT`.
     """
 
+    name = "Planetoid-I"
     needs_features = True
     inductive = True
 
@@ -264,8 +268,8 @@ class Network:
             from_both=by_both,
             biases=biases,
         )
-        found = network.logits(features, rows)
-        loss = sum((F.cross_entropy(logits, targets) for logits in found), torch.zeros(()))
+        all_logits = network.logits(features, rows)
+        loss = sum((F.cross_entropy(logits, targets) for logits in all_logits), torch.zeros(()))
         return torch.autograd.grad(loss, variables)
 
     def proba(self, features: sp.csr_array, embeddings: Tensor) -> np.ndarray:
@@ -323,8 +327,8 @@ def _trained(
             context_step(embeddings, table, next(from_walks), model.context_learning_rate)
         if classes_too:
             chosen = next(shuffled)
-            some = Labels(labels.nodes[chosen], labels.targets[chosen])
-            class_step(network, embeddings, features, some, model.learning_rate)
+            subset = Labels(labels.nodes[chosen], labels.targets[chosen])
+            class_step(network, embeddings, features, subset, model.learning_rate)
     return network
 
 
@@ -334,8 +338,8 @@ def _walk_batches(model: Any, graph: Graph, rng: np.random.Generator) -> Iterato
     while True:
         walks = walk(graph, rng.permutation(connected), model.walk_length + 1, rng)
         for start in range(0, len(walks), model.walk_batch):
-            some = walks[start : start + model.walk_batch]
-            yield walk_contexts(some, model.window, graph.n_nodes, model.negatives, rng)
+            batch = walks[start : start + model.walk_batch]
+            yield walk_contexts(batch, model.window, graph.n_nodes, model.negatives, rng)
 
 
 def _batches(n: int, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

@@ -24,6 +24,8 @@ from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.latent import NodePrior, Nodes, classify
 
+__all__ = ["ConditionedOnEdges", "Directions", "RelationalGP"]
+
 _LARGEST = 6_000  # nodes: a few matrices of 290 MB, and minutes for the eigenvectors
 
 
@@ -65,7 +67,9 @@ class RelationalGP(Baseline):
     elbo_ : of the fit
     """
 
+    name = "RGP"
     needs_features = True
+    deterministic = True
 
     def __init__(
         self,
@@ -90,14 +94,15 @@ class RelationalGP(Baseline):
                 "graph (Graph.subgraph)"
             )
         kernel = RBF() if self.kernel is None else self.kernel
+        domain = Domain(graph, Preprocessor.fit(graph.features))
         with threads_for(graph.n_nodes):
             prior = ConditionedOnEdges(
-                Directions.of(graph, kernel),
+                Directions.of(domain, kernel),
                 self.precision,
                 fixed=() if self.learn else ("precision",),
             )
-            shape = graph.n_nodes, len(self.classes_)
-            proba, fit = classify(prior, labels, shape, generator(self.random_state))
+            rng = generator(self.random_state)
+            proba, fit = classify(prior, domain, labels, len(self.classes_), rng)
         self.precision_ = float(fit.posterior.prior.parameters()["precision"])
         self.elbo_ = fit.elbo
         return proba
@@ -112,8 +117,8 @@ class Directions:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, graph: Graph, kernel: Kernel) -> Directions:
-        domain = Domain(graph, Preprocessor.fit(graph.features))
+    def of(cls, domain: Domain, kernel: Kernel) -> Directions:
+        graph = domain.graph
         features = FilteredFunction(kernel, Identity())
         inputs = features.at(domain, np.arange(graph.n_nodes)).materialise()
         C, _ = cholesky(features.cov(inputs, inputs), "covariance of the nodes")

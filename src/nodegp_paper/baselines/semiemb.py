@@ -20,6 +20,8 @@ from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import glorot, threads
 from nodegp_paper.baselines.sparse import SparseMatrix, row_normalised
 
+__all__ = ["Links", "Network", "SemiEmb", "embedding_loss"]
+
 PLACES = ("output", "hidden", "auxiliary")
 
 
@@ -64,6 +66,7 @@ class SemiEmb(Baseline):
     weights_ : of the network, as arrays
     """
 
+    name = "SemiEmb"
     needs_features = True
     inductive = True
 
@@ -119,8 +122,8 @@ class SemiEmb(Baseline):
                 embedding = self._embedding(network, hidden, output)
                 loss = F.cross_entropy(output.index_select(0, labelled), target)
                 loss = loss + self.balance * embedding_loss(embedding, links, pairs, self.margin)
-            found = torch.autograd.grad(loss, network, allow_unused=True)
-            for weight, gradient in zip(network, found, strict=True):
+            gradients = torch.autograd.grad(loss, network, allow_unused=True)
+            for weight, gradient in zip(network, gradients, strict=True):
                 weight.grad = gradient
             optimiser.step()
 

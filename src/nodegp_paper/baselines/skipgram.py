@@ -9,6 +9,8 @@ import numpy as np
 
 from nodegp_paper.baselines.base import check_number
 
+__all__ = ["check_parameters", "skip_gram"]
+
 _LONGEST = 10_000  # gensim passes over whatever a sentence has beyond that
 _BLOCK = 10_000  # walks at a time that become lists
 

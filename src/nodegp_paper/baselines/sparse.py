@@ -16,6 +16,8 @@ from torch import Tensor
 
 from nodegp.graph import Graph
 
+__all__ = ["Field", "SparseMatrix", "normalised_adjacency", "row_normalised"]
+
 with warnings.catch_warnings():
     # Said once in each process, by the first such matrix: that they are in beta.
     warnings.simplefilter("ignore")

@@ -11,6 +11,8 @@ import numpy as np
 
 from nodegp.graph import Graph
 
+__all__ = ["Steps", "walk", "walks_from_all"]
+
 # Second-order proposals that a walker may refuse before its step is drawn from all neighbours at
 # once. With p and q between 1/4 and 4 at least one proposal in sixteen is accepted.
 _ROUNDS = 100
@@ -112,9 +114,9 @@ class Steps:
         """Whether there is an edge between the two nodes, pair by pair."""
         if not len(self._edges):
             return np.zeros(len(left), dtype=bool)
-        asked = left * np.int64(self.n_nodes) + right
-        place = np.searchsorted(self._edges, asked)
-        return self._edges[np.minimum(place, len(self._edges) - 1)] == asked
+        pairs = left * np.int64(self.n_nodes) + right
+        place = np.searchsorted(self._edges, pairs)
+        return self._edges[np.minimum(place, len(self._edges) - 1)] == pairs
 
     def _from_all_neighbours(
         self, at: np.ndarray, before: np.ndarray, p: float, q: float, rng: np.random.Generator

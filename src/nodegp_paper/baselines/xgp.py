@@ -26,6 +26,15 @@ from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels
 from nodegp_paper.baselines.latent import NodePrior, Nodes, classify
 
+__all__ = [
+    "Causes",
+    "CommonCauses",
+    "MixedGraphGP",
+    "clique_causes",
+    "edge_causes",
+    "maximal_cliques",
+]
+
 CAUSES = ("cliques", "edges")
 _PATIENCE = 100  # cliques looked at, for each node and edge, before the search is given up
 
@@ -75,7 +84,9 @@ class MixedGraphGP(Baseline):
     elbo_ : of the fit
     """
 
+    name = "XGP"
     needs_features = True
+    deterministic = True
 
     def __init__(
         self,
@@ -97,11 +108,11 @@ class MixedGraphGP(Baseline):
         domain = Domain(graph, Preprocessor.fit(graph.features))
         with threads_for(len(labels.nodes)):
             prior = CommonCauses(FilteredFunction(kernel, Identity()), Causes(domain, acting))
-            shape = graph.n_nodes, len(self.classes_)
-            proba, fit = classify(prior, labels, shape, generator(self.random_state))
-        found = fit.posterior.prior
-        assert isinstance(found, CommonCauses)
-        self.share_, self.kernel_ = float(found.share), found.features.kernel
+            rng = generator(self.random_state)
+            proba, fit = classify(prior, domain, labels, len(self.classes_), rng)
+        learnt = fit.posterior.prior
+        assert isinstance(learnt, CommonCauses)
+        self.share_, self.kernel_ = float(learnt.share), learnt.features.kernel
         self.elbo_ = fit.elbo
         return proba
 

@@ -1,6 +1,7 @@
-"""The paper's experiments: what to run, a runner that loses nothing, tables and a report.
+"""The paper's experiments and those beyond it: from what is asked for to tables and a page.
 
-Each experiment is a module with the runs it needs (:class:`~nodegp_paper.experiments.spec.Spec`), a
-function that carries out one of them, and a function that turns their records into a table or
-figure.
+``plan`` lists what can be asked for: which runs it needs, its tables and figures, and the page that
+they are on. ``tasks`` has the runs, ``models`` the models, and ``scoring`` what is measured of
+them; ``runner`` carries runs out and ``store`` keeps them; ``tables``, ``figures`` and ``report``
+show them.
 """

@@ -9,13 +9,13 @@ from typing import Any
 import typer
 
 from nodegp.report import check_available
-from nodegp_paper.experiments.beyond import plan as beyond
-from nodegp_paper.experiments.beyond.report import write_report as write_beyond
-from nodegp_paper.experiments.plan import expected_seconds, plan
-from nodegp_paper.experiments.report import write_report
+from nodegp_paper.experiments.plan import TARGETS, TASKS, expected_seconds, plan
+from nodegp_paper.experiments.report import PAGES, write_report
 from nodegp_paper.experiments.runner import run_all, seconds_text
 from nodegp_paper.experiments.spec import Spec
 from nodegp_paper.experiments.store import Record
+
+__all__ = ["run"]
 
 
 def run(
@@ -37,26 +37,27 @@ def run(
     check_available()
     _check_data(specs, data_dir)
     progress = _Bar() if sys.stderr.isatty() else _Lines()
-    alone = [spec for spec in specs if spec.task in beyond.ALONE]
-    together = [spec for spec in specs if spec.task not in beyond.ALONE]
+    alone = [spec for spec in specs if TASKS[spec.task].alone]
+    together = [spec for spec in specs if not TASKS[spec.task].alone]
     failed: list[Spec] = []
     try:
-        for some, at_once in ((together, jobs), (alone, 1)):
-            if some:
-                records, lost = run_all(some, out, progress, at_once, data_dir, expected_seconds)
+        for batch, n_jobs in ((together, jobs), (alone, 1)):
+            if batch:
+                records, lost = run_all(batch, out, progress, n_jobs, data_dir, expected_seconds)
                 failed += lost
     except KeyboardInterrupt:
         typer.echo(f"\nstopped; the same command goes on with what is in {out}", err=True)
         raise typer.Exit(130) from None
     finally:
         progress.close()
-    for target, write in ((beyond.TARGET, write_beyond), ("all", write_report)):
-        asked = [spec for spec in specs if (spec.task in beyond.TASKS) == (target != "all")]
-        if asked:
+    for page in PAGES:
+        tasks = {target.task.name for target in TARGETS if target.page == page}
+        requested = [spec for spec in specs if spec.task in tasks]
+        if requested:
             # Also what earlier commands left here, as far as it belongs to the same experiments.
-            shown = [*asked, *plan([target], seeds=seeds, quick=quick)]
-            keys = dict.fromkeys(spec.key for spec in shown)
-            for path in write([records[key] for key in keys if key in records], out):
+            on_page = [*requested, *plan([page], seeds=seeds, quick=quick)]
+            keys = dict.fromkeys(spec.key for spec in on_page)
+            for path in write_report(page, [records[k] for k in keys if k in records], out):
                 typer.echo(path)
     if failed:
         typer.echo(f"nodegp: {len(failed)} of {len(specs)} runs failed; see above", err=True)
@@ -76,7 +77,7 @@ def _check_data(specs: list[Spec], data_dir: str | None) -> None:
 
 
 def _result(record: Record) -> str:
-    found: list[str] = []
+    texts: list[str] = []
     for name, label, form in (
         ("alc", "ALC", "{:.3f}"),
         ("accuracy", "accuracy", "{:.1%}"),
@@ -86,8 +87,8 @@ def _result(record: Record) -> str:
         ("fit", "a fit", "{:.2f} s"),
     ):
         if name in record.metrics:
-            found.append(f"{label} {form.format(record.metrics[name])}")
-    return ", ".join(found)
+            texts.append(f"{label} {form.format(record.metrics[name])}")
+    return ", ".join(texts)
 
 
 class _Lines:

@@ -1,18 +1,72 @@
-"""Which runs a table, a figure or all of them need."""
+"""What a user can ask for: the runs that it needs, its tables and figures, and their page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from nodegp_paper.experiments import published, table1, table2, table3
-from nodegp_paper.experiments.beyond import models as beyond_models
-from nodegp_paper.experiments.beyond import plan as beyond
-from nodegp_paper.experiments.claims import few_labels, hubs, steps
+from nodegp.report import Figure, Table
+from nodegp_paper.experiments import figures, tables
+from nodegp_paper.experiments.published import DATASETS
 from nodegp_paper.experiments.spec import Spec
+from nodegp_paper.experiments.store import Record
+from nodegp_paper.experiments.task import Selection, Task
+from nodegp_paper.experiments.tasks import (
+    active,
+    data,
+    few_labels,
+    hubs,
+    semi_supervised,
+    splits,
+    steps,
+    timing,
+)
 
-TARGETS = ("table1", "table2", "table3", "figure2", "claims")  # of the paper: "all"
-MODELS = tuple(dict.fromkeys((*table1.MODELS, *beyond_models.MODELS)))
+__all__ = ["ENGINES", "TARGETS", "TASKS", "Target", "expected_seconds", "model_names", "plan"]
+
 ENGINES = ("paper", "default")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table or a figure, and the runs behind it."""
+
+    name: str  # what a user types for it; several may share one
+    page: str  # whose name stands for all targets that are on it
+    task: Task
+    show: Callable[[list[Record]], Table | Figure | None]
+
+
+# In the order of their pages.
+TARGETS = (
+    Target("table1", "all", semi_supervised.TASK, tables.accuracy_table),
+    Target("table1", "all", semi_supervised.TASK, figures.reliability_diagrams),
+    Target("table2", "all", data.TASK, tables.data_table),
+    Target("table3", "all", active.TASK, tables.alc_table),
+    Target("figure2", "all", active.TASK, figures.learning_curves),
+    Target("claims", "all", steps.TASK, figures.optimiser_steps),
+    Target("claims", "all", hubs.TASK, figures.hub_influence),
+    Target("claims", "all", few_labels.TASK, tables.few_labels_table),
+    Target("claims", "all", few_labels.TASK, figures.few_labels_curves),
+    Target("beyond", "beyond", splits.RANDOM, tables.splits_table),
+    Target("beyond", "beyond", splits.RANDOM, figures.paired_differences),
+    Target("beyond", "beyond", splits.PUBLIC, tables.public_table),
+    Target("beyond", "beyond", splits.FEW, tables.few_labels_beyond_table),
+    Target("beyond", "beyond", splits.FEW, figures.few_labels_beyond_curves),
+    Target("beyond", "beyond", splits.RANDOM, tables.calibration_table),
+    Target("beyond", "beyond", splits.RANDOM, figures.reliability_beyond_diagrams),
+    Target("beyond", "beyond", splits.RANDOM, tables.sets_table),
+    Target("beyond", "beyond", active.BEYOND, tables.active_table),
+    Target("beyond", "beyond", active.BEYOND, figures.learning_curves_beyond),
+    Target("beyond", "beyond", timing.TASK, tables.seconds_table),
+)
+TASKS = {target.task.name: target.task for target in TARGETS}
+
+
+def model_names() -> tuple[str, ...]:
+    """The names of all models that there are runs of."""
+    in_table1 = (row.model for row in semi_supervised.rows())
+    return tuple(dict.fromkeys((*in_table1, *splits.MODELS)))
 
 
 def plan(
@@ -29,64 +83,32 @@ def plan(
     """
     if seeds is not None and seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
-    wanted = set(_checked(targets, (*TARGETS, "all", beyond.TARGET), "targets"))
-    if "all" in wanted:
-        wanted |= set(TARGETS)
-    every = ("cora",) if quick else published.DATASETS
-    chosen = tuple(_checked(datasets or every, published.DATASETS, "datasets"))
-    rows = tuple(_checked(models or MODELS, MODELS, "models"))
-    kinds = tuple(_checked(engines or ENGINES, ENGINES, "engine"))
-    runs: list[Spec] = []
-    if "table1" in wanted:
-        runs += table1.specs(chosen, rows, kinds, seeds, quick)
-    if "table2" in wanted:
-        runs += table2.specs(chosen)
-    if wanted & {"table3", "figure2"}:
-        runs += table3.specs(chosen, rows, kinds, seeds, quick)
-    if "claims" in wanted:
-        if "paper" in kinds and "GGP" in rows:
-            runs += steps.specs(chosen, seeds, quick)
-        if "default" in kinds:
-            if "GGP" in rows:
-                runs += hubs.specs(chosen, seeds, quick)
-            runs += few_labels.specs(chosen, rows, seeds, quick)
-    if beyond.TARGET in wanted:
-        runs += beyond.specs(chosen, rows, seeds, quick)
-    return list({run.key: run for run in runs}.values())
-
-
-def _checked(values: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """The values in the spelling we use, or an error that lists them all."""
-    spelling = {name.lower(): name for name in known}
-    unknown = [value for value in values if value.lower() not in spelling]
-    if unknown:
-        raise ValueError(
-            f"{what}: there is no {', '.join(map(repr, unknown))}; choose among {', '.join(known)}"
-        )
-    return [spelling[value.lower()] for value in values]
-
-
-# Seconds on one core of an ordinary machine: a first guess, until runs of a kind have been seen.
-_SECONDS = {
-    (table1.TASK, "GGP", "paper"): 90.0,
-    (table1.TASK, "GGP-X", "paper"): 3000.0,
-    (table1.TASK, "GGP-X", "default"): 10.0,
-    (table3.TASK, "GGP", "paper"): 60.0,
-    (table3.TASK, "GGP", "default"): 6.0,
-    (table3.TASK, "GCN", ""): 25.0,
-    (steps.TASK, "GGP", "paper"): 200.0,
-    (hubs.TASK, "GGP", "default"): 30.0,
-}
+    choices = [*(target.name for target in TARGETS), *(target.page for target in TARGETS)]
+    names = _checked(targets, list(dict.fromkeys(choices)), "targets")
+    selection = Selection(
+        tuple(_checked(datasets or (("cora",) if quick else DATASETS), DATASETS, "datasets")),
+        tuple(_checked(models or model_names(), model_names(), "models")),
+        tuple(_checked(engines or ENGINES, ENGINES, "engine")),
+        seeds,
+        quick,
+    )
+    chosen = [target for target in TARGETS if {target.name, target.page} & set(names)]
+    specs = [spec for target in chosen for spec in target.task.specs(selection)]
+    return list({spec.key: spec for spec in specs}.values())
 
 
 def expected_seconds(spec: Spec) -> float:
     """A first guess at how long a run takes."""
-    if spec.task in beyond.TASKS:
-        return beyond.expected_seconds(spec)
-    model = spec.model.split("-", 1)[1] if spec.task == table3.TASK else spec.model
-    seconds = _SECONDS.get((spec.task, model, spec.engine), 1.0)
-    if "recipe" in spec.settings and spec.task == table1.TASK:
-        seconds *= spec.settings["recipe"]["steps"] / table1.RECIPE.steps
-    if "labels" in spec.settings:
-        seconds *= spec.settings["labels"] / table3.N_LABELS
-    return seconds
+    return TASKS[spec.task].seconds(spec)
+
+
+def _checked(values: Sequence[str], choices: Sequence[str], what: str) -> list[str]:
+    """The values in the spelling we use, or an error that lists them all."""
+    spelling = {name.lower(): name for name in choices}
+    unknown = [value for value in values if value.lower() not in spelling]
+    if unknown:
+        raise ValueError(
+            f"{what}: there is no {', '.join(map(repr, unknown))}; "
+            f"choose among {', '.join(choices)}"
+        )
+    return [spelling[value.lower()] for value in values]

@@ -6,6 +6,8 @@ NeurIPS 2018, Tables 1-3.
 
 from __future__ import annotations
 
+__all__ = ["ACCURACY", "ACTIVE_DATASETS", "ALC", "DATA", "DATASETS"]
+
 DATASETS = ("cora", "citeseer", "pubmed")
 ACTIVE_DATASETS = ("cora", "citeseer")
 

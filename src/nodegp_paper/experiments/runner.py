@@ -16,38 +16,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Protocol
 
+from nodegp_paper.experiments.plan import TASKS
 from nodegp_paper.experiments.spec import Spec
 from nodegp_paper.experiments.store import Record, Store
+from nodegp_paper.experiments.task import Context
 
-# Task -> the module whose `run(spec, context)` carries it out.
-TASKS = {
-    "semi-supervised": "nodegp_paper.experiments.table1",
-    "data": "nodegp_paper.experiments.table2",
-    "active": "nodegp_paper.experiments.table3",
-    "steps": "nodegp_paper.experiments.claims.steps",
-    "hubs": "nodegp_paper.experiments.claims.hubs",
-    "few labels": "nodegp_paper.experiments.claims.few_labels",
-    "random splits": "nodegp_paper.experiments.beyond.splits",
-    "few labels, beyond": "nodegp_paper.experiments.beyond.splits",
-    "public splits": "nodegp_paper.experiments.beyond.public",
-    "active, beyond": "nodegp_paper.experiments.beyond.learning",
-    "seconds": "nodegp_paper.experiments.beyond.timing",
-}
+__all__ = ["Progress", "run_all", "seconds_text", "versions"]
+
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a run may use besides its spec; nothing here changes its result."""
-
-    data_dir: str | None
-    checkpoint: str  # a file that this run alone may use, for a state to go on from
 
 
 class Progress(Protocol):
@@ -77,14 +57,14 @@ def run_all(
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     store = Store(folder)
     records = store.records()
-    asked = {spec.key: spec for spec in specs}
+    requested = {spec.key: spec for spec in specs}
     estimate = _Estimate(records, expected_seconds)
     # Short runs first: whoever stops early has the most to look at.
     waiting = sorted(
-        (spec for key, spec in asked.items() if key not in records), key=estimate.seconds
+        (spec for key, spec in requested.items() if key not in records), key=estimate.seconds
     )
-    n_finished = len(asked) - len(waiting)
-    progress.begin(len(asked), n_finished, estimate.total(waiting) / jobs)
+    n_finished = len(requested) - len(waiting)
+    progress.begin(len(requested), n_finished, estimate.total(waiting) / jobs)
     failed: list[Spec] = []
     if waiting:
         with store.writer() as writer, _workers(jobs) as pool:
@@ -105,7 +85,9 @@ def run_all(
                     _checkpoint(folder, spec).unlink(missing_ok=True)
                     records[spec.key] = outcome
                     estimate.learn(outcome)
-                    progress.finished(outcome, estimate.total([asked[key] for key in left]) / jobs)
+                    progress.finished(
+                        outcome, estimate.total([requested[key] for key in left]) / jobs
+                    )
     return records, failed
 
 
@@ -127,8 +109,7 @@ def _carry_out(spec: Spec, context: Context) -> Record | str:
     """One run, in a worker process; an error comes back as text, not to end the others."""
     started = time.perf_counter()
     try:
-        module = import_module(TASKS[spec.task])
-        metrics = module.run(spec, context)
+        metrics = TASKS[spec.task].run(spec, context)
     except Exception:
         return traceback.format_exc()
     return Record(spec, metrics, time.perf_counter() - started, versions())
@@ -207,16 +188,3 @@ def seconds_text(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
-
-
-def plain(value: Any) -> Any:
-    """Arrays and numpy numbers as JSON has them; NaN, which it has not, as None."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, float) and value != value:
-        return None
-    return value

@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+__all__ = ["Spec", "row_name"]
+
 
 @dataclass(frozen=True)
 class Spec:

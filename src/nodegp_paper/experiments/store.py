@@ -12,6 +12,8 @@ from typing import Any
 
 from nodegp_paper.experiments.spec import Spec
 
+__all__ = ["Record", "Store", "Writer", "plain", "select"]
+
 
 @dataclass(frozen=True)
 class Record:
@@ -44,7 +46,7 @@ class Store:
         """All finished runs by key. A last line that was cut short was never finished."""
         if not self.path.exists():
             return {}
-        found = {}
+        records = {}
         *whole, rest = self.path.read_bytes().split(b"\n")
         del rest
         for number, line in enumerate(whole, 1):
@@ -61,8 +63,8 @@ class Store:
                     f"line {number} of {str(self.path)!r} is not a run ({error}); "
                     "remove the line, or choose another output folder"
                 ) from None
-            found[spec.key] = record
-        return found
+            records[spec.key] = record
+        return records
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:
@@ -115,7 +117,20 @@ def _only_one(path: Path) -> Iterator[None]:
         yield
 
 
-def select(records: Iterable[Record], **wanted: Any) -> list[Record]:
+def select(records: Iterable[Record], **values: Any) -> list[Record]:
     """The records whose specs have these values, in the order of seeds."""
-    chosen = [r for r in records if all(getattr(r.spec, k) == v for k, v in wanted.items())]
+    chosen = [r for r in records if all(getattr(r.spec, k) == v for k, v in values.items())]
     return sorted(chosen, key=lambda r: r.spec.seed)
+
+
+def plain(value: Any) -> Any:
+    """Arrays and numpy numbers as JSON has them; NaN, which it has not, as None."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float) and value != value:
+        return None
+    return value

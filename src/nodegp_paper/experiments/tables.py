@@ -1,70 +1,96 @@
-"""The paper's tables, ours beside the printed numbers."""
+"""The tables: the paper's, with ours beside the printed numbers, and those beyond it.
+
+A table is a dictionary of headings, each with the function that makes a cell of it from the runs of
+a row. Where there are no runs to show, there is no table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import mean, median, stdev
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from operator import itemgetter
+from statistics import mean, median
 from typing import Any
 
 from nodegp.report import Table
-from nodegp_paper.experiments import published, table1, table2, table3
-from nodegp_paper.experiments.claims import few_labels
-from nodegp_paper.experiments.spec import row_name
+from nodegp_paper.experiments import published
+from nodegp_paper.experiments.models import is_baseline, trains_on_validation, uses_validation
+from nodegp_paper.experiments.results import (
+    Entry,
+    Score,
+    by_dataset,
+    by_size,
+    entries,
+    node_scores,
+    percent,
+    root_mean_with_interval,
+    spread,
+    standard_error,
+    tempered_name,
+    with_error,
+)
+from nodegp_paper.experiments.scoring import COVERAGE
 from nodegp_paper.experiments.store import Record, select
+from nodegp_paper.experiments.tasks import active, data, few_labels, semi_supervised, splits, timing
+
+__all__ = [
+    "accuracy_table",
+    "active_table",
+    "alc_table",
+    "calibration_table",
+    "data_table",
+    "few_labels_beyond_table",
+    "few_labels_table",
+    "public_table",
+    "seconds_table",
+    "sets_table",
+    "splits_table",
+]
+
+Cell = Callable[[Entry], str]
+
+_DIFFERENCE = "difference to nodegp"
+_PAIRED = (
+    "Means and their standard errors. Differences are to nodegp on the same {what}, of the models "
+    "named -X to nodegp-X; {sign} zero, nodegp is better."
+)
+WHY_EDGES_DIFFER = (
+    "The paper counts links as they are listed. Some papers are listed as citing each other twice, "
+    "once in each direction, and some as citing themselves; an undirected graph without self-loops "
+    "has each edge once. The rest are the same links."
+)
 
 
-def spread(values: Sequence[float]) -> float | None:
-    """Standard deviation; None of a single value."""
-    return stdev(values) if len(values) > 1 else None
-
-
-def standard_error(values: Sequence[float]) -> float | None:
-    deviation = spread(values)
-    return None if deviation is None else deviation / len(values) ** 0.5
+# --- the paper's ----------------------------------------------------------------------------------
 
 
 def accuracy_table(records: list[Record]) -> Table | None:
     """Table 1."""
-    rows = []
-    for row in table1.ROWS:
-        for position, dataset in enumerate(published.DATASETS):
-            runs = select(
-                records, task=table1.TASK, dataset=dataset, model=row.model, engine=row.engine
-            )
-            if not runs:
-                continue
-            accuracies = [100 * r.metrics["accuracy"] for r in runs]
-            printed = published.ACCURACY[row.printed][position] if row.printed else None
-            rows.append(
-                (
-                    row.name,
-                    dataset,
-                    f"{mean(accuracies):.1f}",
-                    _number(spread(accuracies), ".1f"),
-                    str(len(runs)),
-                    _number(printed, ".1f"),
-                    "" if printed is None else f"{mean(accuracies) - printed:+.1f}",
-                    f"{_mean(runs, 'log_loss'):.3f}",
-                    f"{_mean(runs, 'calibration_error'):.3f}",
-                    table1.validation(row.model),
-                    f"{median(r.seconds for r in runs):.1f}",
-                )
-            )
-    if not rows:
-        return None
-    columns = (
-        "model",
-        "data",
-        "accuracy %",
-        "s.d.",
-        "n",
-        "printed",
-        "difference",
-        "log loss",
-        "calibration error",
-        "validation labels",
-        "seconds",
-    )
+    printed = {row.name: row.printed for row in semi_supervised.rows()}
+    uses = {row.name: _use_of_validation(row.model) for row in semi_supervised.rows()}
+
+    def rows() -> Iterator[Entry]:
+        for row in semi_supervised.rows():
+            yield from by_dataset(records, semi_supervised.TASK.name, row.model, row.engine)
+
+    def printed_value(entry: Entry) -> float | None:
+        return printed[entry.name][published.DATASETS.index(entry.dataset)]
+
+    def difference(entry: Entry) -> float | None:
+        value = printed_value(entry)
+        return None if value is None else mean(entry.values(percent)) - value
+
+    columns = {
+        "accuracy %": _mean(percent, ".1f"),
+        "s.d.": lambda entry: _number(spread(entry.values(percent)), ".1f"),
+        "n": _count,
+        "printed": lambda entry: _number(printed_value(entry), ".1f"),
+        "difference": lambda entry: _number(difference(entry), "+.1f"),
+        "log loss": _mean(itemgetter("log_loss")),
+        "calibration error": _mean(itemgetter("calibration_error")),
+        "validation labels": lambda entry: uses[entry.name],
+        "seconds": _median_seconds,
+    }
     notes = (
         "Public splits, 1,000 test nodes (standard error of an accuracy: about 1.2 points). n "
         "restarts, their mean and standard deviation; seconds are the median of one run on one "
@@ -72,80 +98,54 @@ def accuracy_table(records: list[Record]) -> Table | None:
         "stop early by them, ICA sets its penalty, GGP-X trains on them. The printed Planetoid is "
         "the better of its two variants on each data set.",
     )
-    return Table("table1", "Table 1: semi-supervised classification", columns, rows, notes)
+    return _table("table1", "Table 1: semi-supervised classification", columns, rows(), notes)
 
 
 def data_table(records: list[Record]) -> Table | None:
     """Table 2."""
     rows = []
-    for record in select(records, task=table2.TASK):
-        printed = published.DATA[record.spec.dataset]
-        ours = [record.metrics[name] for name in table2.COLUMNS]
+    for record in select(records, task=data.TASK.name):
+        counts = record.metrics
         cells = [
-            f"{a:.3f} ({b:.3f})" if isinstance(a, float) else f"{a:,} ({b:,})"
-            for a, b in zip(ours, printed, strict=True)
+            f"{ours:.3f} ({printed:.3f})" if isinstance(ours, float) else f"{ours:,} ({printed:,})"
+            for ours, printed in zip(
+                (counts[name] for name in data.COLUMNS),
+                published.DATA[record.spec.dataset],
+                strict=True,
+            )
         ]
-        found = record.metrics
-        rows.append(
-            (record.spec.dataset, *cells, f"{found['largest_component']:,}", str(found["isolated"]))
-        )
-    if not rows:
-        return None
-    columns = (
-        "data",
-        "nodes",
-        "edges",
-        "classes",
-        "features",
-        "label rate",
-        "largest component",
-        "isolated nodes",
-    )
-    notes = ("Printed numbers in brackets.", table2.WHY_EDGES_DIFFER)
-    return Table("table2", "Table 2: the data", columns, rows, notes)
+        ends = f"{counts['largest_component']:,}", str(counts["isolated"])
+        rows.append((record.spec.dataset, *cells, *ends))
+    headings = (name.replace("_", " ") for name in data.COLUMNS)
+    columns = ("data", *headings, "largest component", "isolated nodes")
+    notes = ("Printed numbers in brackets.", WHY_EDGES_DIFFER)
+    return Table("table2", "Table 2: the data", columns, rows, notes) if rows else None
 
 
 def alc_table(records: list[Record]) -> Table | None:
     """Table 3."""
-    rows = []
-    for row, printed in published.ALC.items():
-        for engine in ("paper", "default") if row.endswith("GGP") else ("",):
-            for position, dataset in enumerate(published.ACTIVE_DATASETS):
-                runs = select(records, task=table3.TASK, dataset=dataset, model=row, engine=engine)
-                if not runs:
-                    continue
-                alc = [r.metrics["alc_trapezoid"] for r in runs]
-                value, error = printed[position]
-                rows.append(
-                    (
-                        row_name(row, engine),
-                        dataset,
-                        f"{mean(alc):.3f}",
-                        _number(standard_error(alc), ".3f"),
-                        str(len(runs)),
-                        f"{value:.3f} ± {error:.3f}",
-                        f"{mean(alc) - value:+.3f}",
-                        f"{_mean(runs, 'alc'):.3f}",
-                        f"{_mean(runs, 'log_loss'):.3f}",
-                        f"{_mean(runs, 'calibration_error'):.3f}",
-                        f"{median(r.seconds for r in runs):.1f}",
-                    )
-                )
-    if not rows:
-        return None
-    columns = (
-        "learner",
-        "data",
-        "ALC",
-        "s.e.",
-        "n",
-        "printed",
-        "difference",
-        "mean accuracy",
-        "log loss",
-        "calibration error",
-        "seconds",
-    )
+    alc = itemgetter("alc_trapezoid")
+
+    def rows() -> Iterator[Entry]:
+        for learner in published.ALC:
+            for engine in ("paper", "default") if learner.endswith("GGP") else ("",):
+                yield from by_dataset(records, active.TASK.name, learner, engine)
+
+    def printed(entry: Entry) -> tuple[float, float]:
+        position = published.ACTIVE_DATASETS.index(entry.dataset)
+        return published.ALC[entry.name.split(",")[0]][position]
+
+    columns = {
+        "ALC": _mean(alc),
+        "s.e.": lambda entry: _number(standard_error(entry.values(alc)), ".3f"),
+        "n": _count,
+        "printed": lambda entry: "{:.3f} ± {:.3f}".format(*printed(entry)),
+        "difference": lambda entry: f"{mean(entry.values(alc)) - printed(entry)[0]:+.3f}",
+        "mean accuracy": _mean(itemgetter("alc")),
+        "log loss": _mean(itemgetter("log_loss")),
+        "calibration error": _mean(itemgetter("calibration_error")),
+        "seconds": _median_seconds,
+    }
     notes = (
         "Area under the curves of Figure 2, accuracy on all unlabelled nodes against 1 to 50 "
         "labels, as a share of the largest that there can be; its mean over n trials with "
@@ -154,62 +154,240 @@ def alc_table(records: list[Record]) -> Table | None:
         "calibration error after the last "
         "label. Seconds: one trial of all labels on one core.",
     )
-    return Table("table3", "Table 3: active learning", columns, rows, notes)
+    return _table("table3", "Table 3: active learning", columns, rows(), notes, "learner")
 
 
 def few_labels_table(records: list[Record]) -> Table | None:
     """Accuracy against labels per class."""
-    runs = select(records, task=few_labels.TASK)
-    sizes = sorted({r.spec.settings["per_class"] for r in runs})
-    rows = []
-    for dataset in published.DATASETS:
-        for model in few_labels.MODELS:
-            cells = []
-            for size in sizes:
-                values = [
-                    100 * r.metrics["accuracy"]
-                    for r in select(runs, dataset=dataset, model=model)
-                    if r.spec.settings["per_class"] == size
-                ]
-                cells.append(with_error(values))
-            if any(cells):
-                rows.append((model, dataset, *cells))
-    if not rows:
-        return None
-    counts = sorted({len(select(runs, dataset=d, model=m)) // len(sizes) for m, d, *_ in rows})
-    draws = " or ".join(map(str, counts)) + (" draw" if counts == [1] else " draws")
+    sizes = by_size(select(records, task=few_labels.TASK.name))
+    columns = {str(n): _with_error_of_size(n) for n in sizes}
+    rows = list(entries(records, few_labels.MODELS, task=few_labels.TASK.name))
+    draws = _several({len(entry.runs) // len(sizes) for entry in rows}, "draw")
     notes = (
         "Accuracy in per cent on the public test nodes and its standard error over "
         f"{draws} of training nodes from outside them. GGP: the cubic kernel of Table 1, "
         "default engine; GGP (linear): the centred linear kernel of Table 3. No validation labels "
         "for anyone.",
     )
-    return Table(
-        "few_labels",
-        "Data efficiency: accuracy by labels per class",
-        ("model", "data", *(str(size) for size in sizes)),
-        rows,
-        notes,
+    title = "Data efficiency: accuracy by labels per class"
+    return _table("few_labels", title, columns, rows, notes)
+
+
+# --- beyond it ------------------------------------------------------------------------------------
+
+
+def splits_table(records: list[Record]) -> Table | None:
+    """Accuracy on random splits."""
+    columns = {
+        "accuracy %": _with_error(percent, ".1f"),
+        _DIFFERENCE: _difference(percent, "+.1f"),
+        "splits": _count,
+        "labels": lambda entry: _labels(entry.name, entry.runs[0].spec.settings),
+    }
+    notes = (
+        "Accuracy in per cent on 1,000 nodes of each split. "
+        + _PAIRED.format(what="splits", sign="below"),
+        "Splits are drawn outside the public test nodes.",
     )
+    rows = (entry for entry in _beyond(records, splits.RANDOM.name) if entry.name in splits.MODELS)
+    return _table("beyond_splits", "Accuracy on random splits", columns, rows, notes)
 
 
-def all_tables(records: list[Record]) -> list[Table]:
-    makers = (accuracy_table, data_table, alc_table, few_labels_table)
-    return [table for table in (make(records) for make in makers) if table is not None]
+def public_table(records: list[Record]) -> Table | None:
+    """Accuracy on the public splits, node by node."""
+
+    def difference(entry: Entry) -> str:
+        if not entry.ours:
+            return ""
+        apart = 100 * node_scores(entry.runs) - 100 * node_scores(entry.ours)
+        return with_error(apart.tolist(), "+.1f")
+
+    columns = {
+        "accuracy %": lambda entry: with_error((100 * node_scores(entry.runs)).tolist()),
+        _DIFFERENCE: difference,
+        "s.d. of restarts": lambda entry: _number(spread(entry.values(percent)), ".1f"),
+        "restarts": _count,
+        "log loss": _mean(itemgetter("log_loss")),
+        "calibration error": _mean(itemgetter("calibration_error")),
+        "labels": lambda entry: _labels(entry.name, splits.SETTINGS),
+    }
+    notes = (
+        "1,000 test nodes; standard errors are over these nodes, each node's score being its mean "
+        "over the restarts. " + _PAIRED.format(what="nodes", sign="below"),
+    )
+    rows = (entry for entry in _beyond(records, splits.PUBLIC.name) if entry.name in splits.MODELS)
+    return _table("beyond_public", "Accuracy on the public splits", columns, rows, notes)
 
 
-def with_error(values: Sequence[float], form: str = ".1f") -> str:
-    """Mean and standard error in a cell; nothing of nothing."""
-    if not values:
-        return ""
-    error = standard_error(values)
-    text = format(mean(values), form)
-    return text if error is None else f"{text} ± {format(error, form.lstrip('+'))}"
+def few_labels_beyond_table(records: list[Record]) -> Table | None:
+    """From one label per class to ten."""
+    sizes = by_size(select(records, task=splits.FEW.name))
+    rows = []
+    for entry in _beyond(records, splits.FEW.name):
+        parts = [entry.of_size(n) for n in sizes]
+        cells = [(_with_error(percent, ".1f")(p), _difference(percent, "+.1f")(p)) for p in parts]
+        rows.append((entry.name, entry.dataset, *chain.from_iterable(cells)))
+    headings = [text for n in sizes for text in (f"{n} per class", "difference")]
+    draws = _several({len({run.spec.seed for run in runs}) for runs in sizes.values()}, "draw")
+    notes = (
+        f"Accuracy in per cent, {draws} of the training nodes. "
+        + _PAIRED.format(what="draws", sign="below"),
+        "No validation labels for anyone: GCN and APPNP run all of 200 epochs (20 with --quick).",
+    )
+    columns = ("model", "data", *headings)
+    return Table("beyond_few_labels", "Few labels", columns, rows, notes) if rows else None
 
 
-def _mean(runs: list[Record], name: str) -> float:
-    return mean(r.metrics[name] for r in runs)
+def calibration_table(records: list[Record]) -> Table | None:
+    """How far the probabilities can be trusted, on the random splits."""
+
+    def debiased(entry: Entry) -> str:
+        squares = entry.values(itemgetter("debiased_calibration_error"))
+        return "{:.3f} ({:.3f} to {:.3f})".format(*root_mean_with_interval(squares))
+
+    columns = {
+        "log loss": _with_error(itemgetter("log_loss")),
+        _DIFFERENCE: _difference(itemgetter("log_loss"), "+.3f"),
+        "Brier score": _with_error(itemgetter("brier")),
+        "calibration error": _with_error(itemgetter("calibration_error")),
+        "debiased (95 % interval)": debiased,
+    }
+    notes = (
+        "The splits of the table of accuracies. " + _PAIRED.format(what="splits", sign="above"),
+        "Calibration error: mean gap of confidence and accuracy in 15 bins of equal width, which "
+        "chance makes larger than it is. Debiased: root of the mean squared gap without that part, "
+        "over all splits, and its interval by resampling splits. "
+        f"'{tempered_name('GCN')}': scaled by a temperature fitted to the validation labels.",
+    )
+    rows = _beyond(records, splits.RANDOM.name)
+    return _table("beyond_calibration", "Calibration", columns, rows, notes)
 
 
-def _number(value: Any, form: str) -> str:
+def sets_table(records: list[Record]) -> Table | None:
+    """Prediction sets, on the random splits."""
+    columns = {
+        "coverage %": _with_error(lambda metrics: 100.0 * metrics["coverage"], ".1f"),
+        "classes in a set": _with_error(itemgetter("set_size"), ".2f"),
+        _DIFFERENCE: _difference(itemgetter("set_size"), "+.2f"),
+        "splits": _count,
+    }
+    notes = (
+        f"How many of the sets that should hold the true class {COVERAGE:.0%} of the time do hold "
+        "it, and how many classes they have; from leave-one-out predictions, without validation "
+        "labels. " + _PAIRED.format(what="splits", sign="above"),
+    )
+    models = [model for model in splits.MODELS if not is_baseline(model)]
+    rows = entries(records, models, task=splits.RANDOM.name)
+    return _table("beyond_sets", f"Prediction sets of {COVERAGE:.0%}", columns, rows, notes)
+
+
+def active_table(records: list[Record]) -> Table | None:
+    """Active learning."""
+    first = active.LEARNERS[0]
+
+    def alc(metrics: dict[str, Any]) -> float:
+        return active.area(metrics["accuracy_curve"])
+
+    columns = {
+        "ALC": _with_error(alc),
+        f"difference to {first}": _difference(alc, "+.3f"),
+        "starts": _count,
+        "last accuracy %": _with_error(percent, ".1f"),
+        "last log loss": _with_error(itemgetter("log_loss")),
+        "seconds": _median_seconds,
+    }
+    notes = (
+        "Area under the learning curve, accuracy on all unlabelled nodes of the largest component "
+        "against labels, as in Table 3; mean over trials that start at nodes 0, 1, 2 and so on, "
+        "with its standard error. The paper has 0.733 on Cora and 0.678 "
+        "on Citeseer for SOPT with its GGP. Seconds: a whole trial, scoring included.",
+    )
+    rows = entries(records, active.LEARNERS, lambda learner: first, task=active.BEYOND.name)
+    return _table("beyond_active", "Active learning", columns, rows, notes, "strategy: model")
+
+
+def seconds_table(records: list[Record]) -> Table | None:
+    """How long a fit takes."""
+    columns = {
+        "fit, s": _mean(itemgetter("fit"), ".2f"),
+        "fit and predict, s": _mean(itemgetter("fit_predict"), ".2f"),
+        "fit: GCN's time / its own": _mean(itemgetter("fit_times_faster"), ".2g"),
+        "both: GCN's time / its own": _mean(itemgetter("fit_predict_times_faster"), ".2g"),
+        "rounds": lambda entry: str(len(entry.runs[0].metrics["fit_rounds"])),
+    }
+    notes = (
+        "Public splits, one thread, nothing else running; medians. Each round times the model and "
+        "a GCN one after the other, and the ratio is the median of the rounds' own. The first fit "
+        "of a process is not counted. Predictions are for all nodes; the networks, LP and logistic "
+        "regression make them within the fit.",
+    )
+    rows = _beyond(records, timing.TASK.name)
+    return _table("beyond_seconds", "Seconds", columns, rows, notes)
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def _table(
+    name: str,
+    title: str,
+    columns: Mapping[str, Cell],
+    rows: Iterable[Entry],
+    notes: tuple[str, ...],
+    first: str = "model",
+) -> Table | None:
+    lines = [
+        (entry.name, entry.dataset, *(cell(entry) for cell in columns.values())) for entry in rows
+    ]
+    return Table(name, title, (first, "data", *columns), lines, notes) if lines else None
+
+
+def _mean(score: Score, form: str = ".3f") -> Cell:
+    return lambda entry: format(mean(entry.values(score)), form)
+
+
+def _with_error(score: Score, form: str = ".3f") -> Cell:
+    return lambda entry: with_error(entry.values(score), form)
+
+
+def _with_error_of_size(per_class: int) -> Cell:
+    return lambda entry: with_error(entry.of_size(per_class).values(percent))
+
+
+def _difference(score: Score, form: str) -> Cell:
+    return lambda entry: with_error(entry.differences(score), form)
+
+
+def _count(entry: Entry) -> str:
+    return str(len(entry.runs))
+
+
+def _median_seconds(entry: Entry) -> str:
+    return f"{median(run.seconds for run in entry.runs):.1f}"
+
+
+def _beyond(records: list[Record], task: str) -> Iterator[Entry]:
+    return entries(records, list(splits.MODELS), task=task)
+
+
+def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
+
+
+def _several(counts: set[int], what: str) -> str:
+    numbers = " or ".join(map(str, sorted(counts)))
+    return f"{numbers} {what}" if counts == {1} else f"{numbers} {what}s"
+
+
+def _labels(model: str, settings: Mapping[str, Any]) -> str:
+    """Which labels a model has, in a few words."""
+    train, more = f"{settings['per_class']} per class", settings["val"]
+    if trains_on_validation(model):
+        return f"{train} and {more}"
+    return f"{train}, {more} to stop by" if uses_validation(model) else train
+
+
+def _use_of_validation(model: str) -> str:
+    if trains_on_validation(model):
+        return "trained on"
+    return "used" if uses_validation(model) else "not used"

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from copy import copy
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from nodegp.estimators.base import FILTERS, component
 from nodegp.estimators.classifier import LIKELIHOODS
-from nodegp.estimators.conventions import all_or_nothing, labelled_accuracy
-from nodegp.features import FeatureRows
 from nodegp.filters import Filter, PageRank
 from nodegp.graph import Graph
-from nodegp.interchange import as_graph, node_labels
+from nodegp.interchange import node_labels
 from nodegp.kernels import Kernel
-from nodegp.labels import as_labels, encode, is_labelled, require_classes
 from nodegp.likelihoods import Likelihood, Softmax
 from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals
 from nodegp.preprocessing import Preprocessor
+from nodegp.prior import Domain
 from nodegp.seeds import generator, torch_generator
+from nodegp_paper.estimator import NodeClassifier
 from nodegp_paper.stacked.layers import draws, elbo
 from nodegp_paper.stacked.spread import Spread
 from nodegp_paper.stacked.start import default_kernels, layers_at_their_priors
+
+__all__ = ["StackedGraphGPClassifier"]
 
 _REPORT_EVERY = 20
 _BLOCK = 2000  # nodes at a time whose probabilities are worked out
 
 
-class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
+class StackedGraphGPClassifier(NodeClassifier):
     """Layers of graph GPs for the classes of nodes: ``h_l = f_l(F h_{l-1})``. Experimental.
 
     Fitted by doubly stochastic variational inference (Salimbeni & Deisenroth 2017), with all nodes
@@ -81,8 +82,6 @@ class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
     n_iter_ : steps taken
     """
 
-    classes_: np.ndarray
-
     def __init__(
         self,
         n_layers: int = 2,
@@ -119,7 +118,6 @@ class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
 
     # --- fitting ----------------------------------------------------------------------------
 
-    @all_or_nothing
     def fit(self, graph: Any, y: Any = None, *, classes: Any = None) -> Self:
         """Fit to a graph whose nodes are partly labelled.
 
@@ -131,10 +129,17 @@ class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
         classes : sequence, optional
             All classes there are, if some have no label yet.
         """
+        learner = copy(self)
+        learner._fit(graph, y, classes)
+        self.__dict__.update(vars(learner))
+        return self
+
+    def _fit(self, graph: Any, y: Any, classes: Any) -> None:
         self._check_parameters()
         y = node_labels(graph, y, self.unlabelled)
-        graph = _checked_graph(graph)
-        targets = self._read_labels(graph, y, classes)
+        graph = self._checked_graph(graph)
+        self.labelled_, positions = self._learn_classes(y, graph, classes)
+        targets = torch.from_numpy(positions.astype(np.int64))
         self.likelihood_ = component(
             self.likelihood, LIKELIHOODS, Softmax, Likelihood, "likelihood"
         )
@@ -165,7 +170,6 @@ class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
             layer.with_values(layer.log_parameters.exp().tolist()) for layer in self.layers_
         ]
         self.graph_ = graph
-        return self
 
     def _optimise(
         self, inputs: Tensor, spreads: Sequence[Spread], targets: Tensor, noise: torch.Generator
@@ -207,28 +211,6 @@ class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < np.inf:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate!r}")
 
-    def _read_labels(self, graph: Graph, y: Any, classes: Any) -> Tensor:
-        """Set the labelled nodes and the classes; return the classes' positions."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        y = column_or_1d(as_labels(y), dtype=None)
-        if len(y) != graph.n_nodes:
-            raise ValueError(
-                f"y has {len(y)} entries for {graph.n_nodes} nodes; give one per node, with "
-                f"{self.unlabelled!r} where there is no label"
-            )
-        self.labelled_ = np.flatnonzero(is_labelled(y, self.unlabelled))
-        if not len(self.labelled_):
-            raise ValueError(
-                f"y has no labels at all: every entry is {self.unlabelled!r}, None or NaN. "
-                "Label at least one node."
-            )
-        require_classes(y[self.labelled_])
-        self.classes_, targets = encode(y[self.labelled_], classes)
-        return torch.from_numpy(targets.astype(np.int64))
-
     def _kernels(self) -> Sequence[Kernel]:
         if self.kernel is None:
             return default_kernels(self.n_layers)
@@ -261,33 +243,24 @@ class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
         nodes : node numbers, ids that are text, or a mask, optional
             Which nodes to answer for; all by default.
         """
-        check_is_fitted(self, "layers_")
-        graph = self.graph_ if graph is None else _checked_graph(graph)
-        asked = graph.numbers(nodes)
-        if len(self.classes_) == 1 or not len(asked):
-            return np.ones((len(asked), len(self.classes_)))
+        check_is_fitted(self)
+        graph = self.graph_ if graph is None else self._checked_graph(graph)
+        numbers = graph.numbers(nodes)
+        if len(self.classes_) == 1 or not len(numbers):
+            return np.ones((len(numbers), len(self.classes_)))
         with threads_for(self.n_inducing):
             inputs, spreads = self._inputs(graph)
             answers = [
                 torch.cat([self.likelihood_.predict(*b) for b in _blocks(marginals)])
-                for marginals in self._draws(inputs, spreads, torch.from_numpy(asked))
+                for marginals in self._draws(inputs, spreads, torch.from_numpy(numbers))
             ]
         proba: np.ndarray = torch.stack(answers).mean(0).numpy()
         return proba
 
-    def predict(self, graph: Any = None, nodes: Any = None) -> np.ndarray:
-        """The most probable class of each node."""
-        return self.classes_[self.predict_proba(graph, nodes).argmax(axis=1)]
-
-    def score(self, graph: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the nodes that have a label in ``y``."""
-        check_is_fitted(self, "layers_")
-        return labelled_accuracy(self, self.graph_ if graph is None else graph, y, sample_weight)
-
     def _inputs(self, graph: Graph) -> tuple[Tensor, list[Spread]]:
         """What goes into the first layer, and the filters of those above."""
         first, *above = [Spread(filter, graph) for filter in self.filters_]
-        inputs = first.features(FeatureRows.of(self.preprocessor_, graph.features, graph.n_nodes))
+        inputs = first.features(Domain(graph, self.preprocessor_))
         if inputs.shape[1] != self.preprocessor_.n_features:
             raise ValueError(
                 f"the model was fitted on {self.preprocessor_.n_features} nodes without features, "
@@ -305,13 +278,3 @@ class StackedGraphGPClassifier(ClassifierMixin, BaseEstimator):
 
 def _blocks(marginals: Marginals) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(part.split(_BLOCK) for part in marginals), strict=True)
-
-
-def _checked_graph(graph: Any) -> Graph:
-    graph = as_graph(graph)
-    if not isinstance(graph, Graph):
-        raise TypeError(
-            f"stacked layers work on a nodegp.Graph, got a {type(graph).__name__}; make one with "
-            "nodegp.Graph(adjacency, features)"
-        )
-    return graph

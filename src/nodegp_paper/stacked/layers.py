@@ -21,6 +21,8 @@ from nodegp.linalg import cholesky, lower_times
 from nodegp.posterior import Marginals
 from nodegp_paper.stacked.spread import Spread
 
+__all__ = ["Layer", "Seen", "draws", "elbo"]
+
 _SMALLEST_VARIANCE = 1e-12  # square roots want a little room
 
 

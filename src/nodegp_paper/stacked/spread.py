@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.features import FeatureRows
 from nodegp.filters import Filter, Spectral, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.linalg import sparse_matmul
 from nodegp.operators import GraphOperator, operator_of
-from nodegp.prior.domain import FeatureColumns
+from nodegp.prior import Domain
 from nodegp.propagation import FilterPolynomial, propagate
-from nodegp.rows import Rows
+
+__all__ = ["Spread"]
 
 _LARGEST = 1 << 28  # entries of the features as a dense matrix: 2 GiB
 
@@ -42,20 +42,21 @@ class Spread:
         else:  # the rows of a spectral one would reach nearly everywhere
             self._weights = filter.weights(graph, np.arange(graph.n_nodes))
 
-    def features(self, rows: FeatureRows) -> Tensor:
+    def features(self, domain: Domain) -> Tensor:
         """All nodes' filtered features, dense."""
-        if self._graph.n_nodes * rows.n_columns > _LARGEST:
+        if domain.n_nodes * domain.n_columns > _LARGEST:
             raise ValueError(
-                f"the features of {self._graph.n_nodes} nodes are too many to hold as a dense "
-                f"matrix ({rows.n_columns} columns); bring them to fewer columns first, for "
+                f"the features of {domain.n_nodes} nodes are too many to hold as a dense "
+                f"matrix ({domain.n_columns} columns); bring them to fewer columns first, for "
                 "instance with TruncatedSVD of scikit-learn"
             )
+        rows = domain.rows.materialise()
         if self._polynomial is not None:
-            columns = FeatureColumns(rows)
-            return torch.from_numpy(propagate(self._operator, self._polynomial, columns)).double()
-        shown: Rows = rows.materialise()
+            columns = rows.dense().astype(domain.rows.precision, copy=False)
+            filtered = propagate(self._operator, self._polynomial, columns)
+            return torch.from_numpy(filtered).double()
         return torch.from_numpy(
-            (shown if self._weights is None else shown.combined(self._weights)).dense()
+            (rows if self._weights is None else rows.combined(self._weights)).dense()
         )
 
     def __call__(self, values: Tensor) -> Tensor:

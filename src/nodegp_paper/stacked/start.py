@@ -15,6 +15,8 @@ from nodegp.rows import Rows
 from nodegp_paper.stacked.layers import Layer
 from nodegp_paper.stacked.spread import Spread
 
+__all__ = ["default_kernels", "layers_at_their_priors"]
+
 
 def default_kernels(n_layers: int) -> Sequence[Kernel]:
     if n_layers == 1:

@@ -10,22 +10,28 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from nodegp import metrics
 from nodegp.datasets import Dataset, load_dataset
-from nodegp_paper.experiments.models import ggp
-from nodegp_paper.experiments.runner import Context, plain
+from nodegp_paper.experiments.models import estimator
 from nodegp_paper.experiments.spec import Spec
+from nodegp_paper.experiments.store import plain
+from nodegp_paper.experiments.task import Context, Selection, Task
 
-TASK = "hubs"
+__all__ = ["TASK"]
+
+NAME = "hubs"
 
 
-def specs(datasets: tuple[str, ...], seeds: int | None, quick: bool) -> list[Spec]:
-    settings = {"targets": 6 if quick else 60}
+def specs(selection: Selection) -> list[Spec]:
+    if "default" not in selection.engines or "GGP" not in selection.models:
+        return []
+    settings = {"targets": 6 if selection.quick else 60}
     return [
-        Spec(TASK, dataset, "GGP", "default", seed, settings)
-        for dataset in datasets
-        for seed in range(seeds or 1)
+        Spec(NAME, dataset, "GGP", "default", seed, settings)
+        for dataset in selection.datasets
+        for seed in selection.seeds_of(1, 1)
     ]
 
 
@@ -36,8 +42,7 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
     targets = _targets(data, spec.settings["targets"], rng)
     lost, moved = [], []
     for node in targets:
-        others = [c for c in range(data.n_classes) if c != data.y[node]]
-        wrong = int(rng.choice(others))
+        wrong = int(rng.choice([c for c in range(data.n_classes) if c != data.y[node]]))
         right, flipped = (_predict(data, node, label, spec) for label in (data.y[node], wrong))
         lost.append(metrics.accuracy(data.y[test], right) - metrics.accuracy(data.y[test], flipped))
         moved.append(0.5 * np.abs(right - flipped).sum(axis=1).mean())
@@ -47,7 +52,7 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
             "degree": degree,
             "accuracy_lost": lost,
             "probability_moved": moved,
-            "rank_correlation": _rank_correlation(degree, np.array(moved)),
+            "rank_correlation": float(spearmanr(degree, moved).statistic),
         }
     )
 
@@ -60,10 +65,10 @@ def _targets(data: Dataset, count: int, rng: np.random.Generator) -> np.ndarray:
     free[data.splits["train"]] = False
     nodes = np.flatnonzero(free & (data.graph.degrees > 0))
     nodes = nodes[np.argsort(data.graph.degrees[nodes] + rng.random(len(nodes)))]
-    wanted = np.geomspace(1, data.graph.degrees[nodes[-1]], count)
+    spaced = np.geomspace(1, data.graph.degrees[nodes[-1]], count)
     degree = data.graph.degrees[nodes]
     chosen: list[int] = []
-    for value in wanted[::-1]:  # hubs first: there are few to choose from
+    for value in spaced[::-1]:  # hubs first: there are few to choose from
         distance = np.abs(np.log(degree) - np.log(value))
         distance[chosen] = np.inf
         chosen.append(int(np.argmin(distance)))
@@ -73,11 +78,8 @@ def _targets(data: Dataset, count: int, rng: np.random.Generator) -> np.ndarray:
 def _predict(data: Dataset, node: int, label: int, spec: Spec) -> np.ndarray:
     y = data.labels("train")
     y[node] = label
-    model = ggp({}, spec.dataset, int((y >= 0).sum()), spec.seed, None)
+    model = estimator(spec.model, spec.dataset, int((y >= 0).sum()), spec.seed)
     return model.fit(data.graph, y).predict_proba(data.graph, data.splits["test"])
 
 
-def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(a, b).statistic)
+TASK = Task(NAME, specs, run, lambda spec: 30.0)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from nodegp.datasets import load_dataset
-from nodegp_paper.experiments.runner import Context
 from nodegp_paper.experiments.spec import Spec
+from nodegp_paper.experiments.task import Context, Selection, Task
 
-TASK = "data"
+__all__ = ["COLUMNS", "TASK"]
+
+NAME = "data"
 COLUMNS = ("nodes", "edges", "classes", "features", "label_rate")
-WHY_EDGES_DIFFER = (
-    "The paper counts links as they are listed. Some papers are listed as citing each other twice, "
-    "once in each direction, and some as citing themselves; an undirected graph without self-loops "
-    "has each edge once. The rest are the same links."
-)
 
 
-def specs(datasets: tuple[str, ...]) -> list[Spec]:
-    return [Spec(TASK, dataset, "data") for dataset in datasets]
+def specs(selection: Selection) -> list[Spec]:
+    return [Spec(NAME, dataset, "data") for dataset in selection.datasets]
 
 
 def run(spec: Spec, context: Context) -> dict[str, Any]:
@@ -33,3 +30,6 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
         "isolated": int((data.graph.degrees == 0).sum()),
         "largest_component": len(data.graph.largest_component()),
     }
+
+
+TASK = Task(NAME, specs, run, lambda spec: 1.0)

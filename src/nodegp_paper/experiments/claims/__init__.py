@@ -1,1 +1,0 @@
-"""What the paper claims without a table: one small experiment each."""
