@@ -32,7 +32,6 @@ def _shallow(seed: int, **settings: Any) -> nodegp.GraphGPClassifier:
         # Features as the stacked models have them.
         kernel=Linear(10.0),
         likelihood="softmax",
-        center=False,
         random_state=seed,
         **settings,
     )
@@ -43,11 +42,11 @@ def _stacked(seed: int, n_layers: int, filter: Any) -> StackedGraphGPClassifier:
 
 
 MODELS: dict[str, Callable[[int], Any]] = {
-    "paper's GGP": lambda seed: nodegp.GraphGPClassifier(preset="paper", random_state=seed),
+    "paper's GGP": lambda seed: nodegp.GraphGPClassifier(recipe="paper", random_state=seed),
     "one GP, pagerank learnt": lambda seed: _shallow(seed, filter="pagerank"),
     REFERENCE: lambda seed: _shallow(seed, filter=FIXED),
     "one GP, pagerank fixed, not calibrated": lambda seed: _shallow(
-        seed, filter=FIXED, calibrate=None
+        seed, filter=FIXED, calibrate=False
     ),
     "1 layer": lambda seed: _stacked(seed, 1, filter="pagerank"),
     "2 layers, pagerank in each": lambda seed: _stacked(seed, 2, filter="pagerank"),

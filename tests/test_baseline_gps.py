@@ -154,7 +154,7 @@ def test_edges_are_conditioned_on(precision):
 def test_without_edges_it_is_an_ordinary_gaussian_process():
     graph = Graph(np.zeros((24, 24)), GRAPH.features)
     relational = RelationalGP().fit(graph, Y)
-    plain = one_hop(kernel=RBF().learn(), filter="identity", calibrate=None).fit(graph, Y)
+    plain = one_hop(kernel=RBF().learn(), filter="identity", calibrate=False).fit(graph, Y)
     np.testing.assert_allclose(relational.proba_, plain.predict_proba(), atol=1e-3)
 
 

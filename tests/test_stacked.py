@@ -69,9 +69,9 @@ def shallow_and_stacked(likelihood: str, **settings):
     graph = random_graph(40, seed=3)
     y = hide(smooth_classes(graph, seed=3), np.arange(0, 40, 2))
     common = {"kernel": FIXED_RBF, "filter": PageRank(0.3, fixed="strength")}
-    common |= {"likelihood": likelihood, "features": "raw", "center": False, "random_state": 5}
+    common |= {"likelihood": likelihood, "preprocessing": "raw", "center": False, "random_state": 5}
     inducing = Points(10, optimise=False)
-    shallow = nodegp.GraphGPClassifier(inducing=inducing, calibrate=None, **common).fit(graph, y)
+    shallow = nodegp.GraphGPClassifier(inducing=inducing, calibrate=False, **common).fit(graph, y)
     stacked = StackedGraphGPClassifier(1, n_inducing=10, **common, **settings).fit(graph, y)
     return graph, y, shallow, stacked
 
@@ -310,7 +310,7 @@ def test_relabelling_the_nodes_relabels_the_answer():
 def test_new_nodes_get_an_answer():
     graph = random_graph(seed=7)
     model = StackedGraphGPClassifier(
-        **QUICK, features="raw", filter=Propagation(1), random_state=0
+        **QUICK, preprocessing="raw", filter=Propagation(1), random_state=0
     ).fit(graph, smooth_classes(graph, seed=7))
     grown = np.zeros((26, 26))
     grown[:24, :24] = graph.adjacency.toarray()
@@ -324,7 +324,7 @@ def test_new_nodes_get_an_answer():
 def test_a_graph_without_features():
     graph = Graph(random_graph(seed=8).adjacency)
     model = StackedGraphGPClassifier(**QUICK).fit(graph, smooth_classes(random_graph(seed=8)))
-    assert model.features_ == "one-hot"
+    assert model.preprocessing_ == "one-hot"
     assert np.isfinite(model.predict_proba()).all()
     with pytest.raises(ValueError, match="knows no others"):
         model.predict_proba(Graph(np.zeros((30, 30))))

@@ -19,6 +19,7 @@ from nodegp.estimators import GraphGPClassifier
 from nodegp.inducing import Labelled, Points
 from nodegp.inference import Adam, Dual
 from nodegp.kernels import Linear, Polynomial
+from nodegp.preprocessing import Preprocessing
 from nodegp_paper.baselines import REGISTRY
 
 __all__ = [
@@ -150,21 +151,20 @@ def ggp(
     """A GGP with the cubic kernel; with a :class:`PaperRecipe` by the paper's engine."""
     if recipe is None:
         return GraphGPClassifier(
+            "paper",
             kernel=Polynomial(3, 1.0, 5.0, fixed=("variance",)),
-            features=_features_of(dataset),
+            preprocessing=_preprocessing_of(dataset),
             inducing=Labelled(),
             engine=Dual(),
-            preset="paper",
             random_state=seed,
         )
     offset = abs(np.random.default_rng(seed).normal(5.0, 1.0))
     return GraphGPClassifier(
+        "paper",
         kernel=Polynomial(3, 1.0, float(offset), fixed=("variance",)),
-        features=_features_of(dataset),
+        preprocessing=_preprocessing_of(dataset),
         inducing=Points(n_labels),
         engine=_paper_engine(recipe, checkpoint),
-        dtype="float32",
-        preset="paper",
         random_state=seed,
     )
 
@@ -172,20 +172,18 @@ def ggp(
 def linear_ggp(dataset: str, seed: int, recipe: dict[str, Any] | None = None) -> GraphGPClassifier:
     """The GGP of the active-learning experiments: linear, centred, no hyper-parameters."""
     kernel = Linear(1.0, fixed=("variance",))
-    common: dict[str, Any] = {"features": _features_of(dataset), "center": True, "preset": "paper"}
-    if recipe is None:
-        return GraphGPClassifier(kernel, inducing=Labelled(), random_state=seed, **common)
+    # With one inducing point per label by the paper's engine: there are few.
     return GraphGPClassifier(
-        kernel,
-        inducing=Points(),  # one per label: there are few
-        engine=_paper_engine(recipe, None),
-        dtype="float32",
+        "paper",
+        kernel=kernel,
+        preprocessing=Preprocessing(_preprocessing_of(dataset), center=True),
+        inducing=Labelled() if recipe is None else Points(),
+        engine=Dual() if recipe is None else _paper_engine(recipe, None),
         random_state=seed,
-        **common,
     )
 
 
-def _features_of(dataset: str) -> str:
+def _preprocessing_of(dataset: str) -> str:
     """Pubmed's features are TF-IDF already."""
     return "raw" if dataset == "pubmed" else "tfidf"
 
@@ -197,4 +195,5 @@ def _paper_engine(recipe: dict[str, Any], checkpoint: str | None) -> Adam:
         learning_rate=recipe["learning_rate"],
         check_every=recipe["check_every"],
         checkpoint=checkpoint,
+        dtype="float32",
     )

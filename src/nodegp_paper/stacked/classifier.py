@@ -13,8 +13,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from nodegp.estimators.base import FILTERS, component
-from nodegp.estimators.classifier import LIKELIHOODS
+from nodegp.component import as_component
 from nodegp.filters import Filter, PageRank
 from nodegp.graph import Graph
 from nodegp.interchange import node_labels
@@ -53,7 +52,7 @@ class StackedGraphGPClassifier(NodeClassifier):
     filter : Filter or its name, or one for each layer
         Applied to the inputs of a layer; its hyper-parameters stay as they are given.
     likelihood : "softmax" (default), "robustmax", "bernoulli" (two classes), or a Likelihood
-    features, center : as in :class:`nodegp.GraphGPClassifier`
+    preprocessing, center : as in :class:`nodegp.Preprocessing`
     n_inducing : int
         Inducing points of each layer. All start from k-means; those of the first layer, which
         are as wide as the features, stay there.
@@ -73,7 +72,7 @@ class StackedGraphGPClassifier(NodeClassifier):
 
     Attributes
     ----------
-    classes_, kernels_, filters_, likelihood_, features_, preprocessor_ : what was used
+    classes_, kernels_, filters_, likelihood_, preprocessing_, preprocessor_ : what was used
     labelled_ : numbers of the labelled nodes
     graph_ : the graph fitted on
     layers_ : with the inducing points and q of each
@@ -89,7 +88,7 @@ class StackedGraphGPClassifier(NodeClassifier):
         kernel: Kernel | Sequence[Kernel] | None = None,
         filter: Filter | str | Sequence[Filter | str] = "pagerank",
         likelihood: Likelihood | str | None = None,
-        features: str = "auto",
+        preprocessing: str = "auto",
         center: bool = False,
         n_inducing: int = 100,
         n_samples: int = 1,
@@ -105,7 +104,7 @@ class StackedGraphGPClassifier(NodeClassifier):
         self.kernel = kernel
         self.filter = filter
         self.likelihood = likelihood
-        self.features = features
+        self.preprocessing = preprocessing
         self.center = center
         self.n_inducing = n_inducing
         self.n_samples = n_samples
@@ -140,18 +139,16 @@ class StackedGraphGPClassifier(NodeClassifier):
         graph = self._checked_graph(graph)
         self.labelled_, positions = self._learn_classes(y, graph, classes)
         targets = torch.from_numpy(positions.astype(np.int64))
-        self.likelihood_ = component(
-            self.likelihood, LIKELIHOODS, Softmax, Likelihood, "likelihood"
-        )
+        self.likelihood_ = as_component(self.likelihood or Softmax(), Likelihood, "likelihood")
         if not self.likelihood_.classifies:
             raise ValueError(f"likelihood {self.likelihood_!r} is for regression, not for classes")
         self.filters_ = [
-            component(f, FILTERS, PageRank, Filter, "filter") for f in self._each(self.filter)
+            as_component(f or PageRank(), Filter, "filter") for f in self._each(self.filter)
         ]
         self.preprocessor_ = Preprocessor.fit(
-            graph.features, self.features, self.center, graph.n_nodes
+            graph.features, self.preprocessing, self.center, graph.n_nodes
         )
-        self.features_ = self.preprocessor_.kind
+        self.preprocessing_ = self.preprocessor_.kind
         rng = generator(self.random_state)
         with threads_for(self.n_inducing):
             inputs, spreads = self._inputs(graph)
