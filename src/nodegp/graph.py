@@ -44,7 +44,8 @@ class Graph:
         self, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
     ):
         self.relations: dict[str, sp.csr_array] | None = None
-        self.n_settled: int | None = None  # nodes after these hear of them, and are not heard
+        # Nodes after these get messages from them and send none.
+        self.n_fitted_nodes: int | None = None
         if isinstance(adjacency, Mapping) and not sp.issparse(adjacency):
             self.relations, adjacency = _relations(adjacency)
         self.adjacency: sp.csr_array = _undirected(adjacency)
@@ -67,15 +68,15 @@ class Graph:
     @cached_property
     def degrees(self) -> np.ndarray:
         """Weighted degree of each node, shape (N,)."""
-        return np.asarray(self.heard.sum(axis=1)).ravel()
+        return np.asarray(self.incoming.sum(axis=1)).ravel()
 
     @property
-    def heard(self) -> sp.csr_array:
-        """The adjacency as a filter reads it: row n has the nodes that n hears of."""
-        if self.n_settled is None:
+    def incoming(self) -> sp.csr_array:
+        """The adjacency as a filter reads it: row n has the nodes that n gets messages from."""
+        if self.n_fitted_nodes is None:
             return self.adjacency
-        settled = (np.arange(self.n_nodes) < self.n_settled).astype(np.float64)
-        return sp.csr_array(self.adjacency @ sp.diags_array(settled))
+        is_fitted = (np.arange(self.n_nodes) < self.n_fitted_nodes).astype(np.float64)
+        return sp.csr_array(self.adjacency @ sp.diags_array(is_fitted))
 
     def positions(self, ids: Sequence) -> np.ndarray:
         """Row numbers of the nodes with these ids."""
@@ -197,7 +198,7 @@ class Graph:
         dense or sparse, and ``ids`` if it has any.
 
         Weights are ``edge_weight``, or else an ``edge_attr`` of one column.
-        ``nodegp.datasets.from_pyg`` takes over labels and masks too.
+        ``nodegp_paper.datasets.from_pyg`` takes over labels and masks too.
         """
         from nodegp.interchange import from_pyg
 

@@ -32,7 +32,7 @@ def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k
     else:
         features = np.vstack([np.asarray(known.features), raw])
     graph = Graph(adjacency, features)
-    graph.n_settled = n_known
+    graph.n_fitted_nodes = n_known
     return graph
 
 

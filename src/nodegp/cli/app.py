@@ -10,7 +10,6 @@ import typer
 
 from nodegp import plugins
 from nodegp.cli import evaluate, explain, fit, info, predict, query, update
-from nodegp.cli.data import app as data_app
 
 app = typer.Typer(
     name="nodegp",
@@ -27,7 +26,6 @@ _PAPER = "The paper and its data"
 for _module in (fit, predict, evaluate, query, update, explain, info):
     _name = _module.__name__.rsplit(".", 1)[1]
     app.command(_name, rich_help_panel=_OWN)(_module.command)
-app.add_typer(data_app, name="data", rich_help_panel=_PAPER)
 
 
 def _version(wanted: bool) -> None:
@@ -71,7 +69,10 @@ def demo(
 
 
 for _name, _command in plugins.commands().items():
-    app.command(_name, rich_help_panel=_PAPER)(_command)
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_name, rich_help_panel=_PAPER)
+    else:
+        app.command(_name, rich_help_panel=_PAPER)(_command)
 
 
 def main() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nodegp.cli import options, show
+__all__ = ["FACTS", "app"]
 
 app = typer.Typer(
     help="Data sets: list them, fetch them, check them.",
@@ -30,7 +31,9 @@ Names = Annotated[
 
 
 @app.command("list")
-def list_(as_json: options.AsJson = False) -> None:
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
+) -> None:
     """List the data sets and where each would come from right now.
 
     That is the package itself (Cora), the folder that NODEGP_DATA names, the
@@ -39,9 +42,14 @@ def list_(as_json: options.AsJson = False) -> None:
     heads = ("name", "nodes", "edges", "classes", "features", "comes from")
     rows = [(name, *facts, _comes_from(name)) for name, facts in FACTS.items()]
     if as_json:
-        show.as_json([dict(zip(heads, row, strict=True)) for row in rows])
+        typer.echo(json.dumps([dict(zip(heads, row, strict=True)) for row in rows], indent=2))
         return
-    show.grid(heads, rows)
+    cells = [heads, *([f"{v:,}" if isinstance(v, int) else v for v in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for name, *numbers, source in cells:
+        right = [text.rjust(width) for text, width in zip(numbers, widths[1:-1], strict=True)]
+        typer.echo("  ".join([name.ljust(widths[0]), *right, source]))
+    typer.echo()
     folder, kind = _place(None)
     typer.echo(f"{kind}: {folder}")
 
@@ -61,7 +69,7 @@ def get(
     is below NODEGP_CACHE if that is set, else where your platform keeps
     caches. Cora comes with the package: there is nothing to fetch.
     """
-    from nodegp.datasets.fetch import cache_folder, faults, fetch_planetoid
+    from nodegp_paper.datasets.fetch import cache_folder, faults, fetch_planetoid
 
     chosen = _chosen(names)
     folder = data_dir if data_dir is not None else cache_folder()
@@ -72,10 +80,10 @@ def get(
             typer.echo("cora: comes with the package, nothing to fetch")
         else:
             typer.echo(f"{name}: {'fetched into' if name in lacking else 'already in'} {folder}")
-    given, kind = _place(data_dir)
-    if given != folder and chosen != ["cora"]:
+    source, kind = _place(data_dir)
+    if source != folder and chosen != ["cora"]:
         typer.echo(
-            f"nodegp: data sets are read from {given} ({kind}), not from the cache folder; unset "
+            f"nodegp: data sets are read from {source} ({kind}), not from the cache folder; unset "
             "the variable to use what was fetched.",
             err=True,
         )
@@ -107,18 +115,18 @@ def _chosen(names: list[str] | None) -> list[str]:
 
 def _place(data_dir: Path | None) -> tuple[Path, str]:
     """Where the Planetoid files are read from, as load_dataset has it, and what to call that."""
-    from nodegp.datasets.fetch import cache_folder
-    from nodegp.datasets.planetoid import DATA_DIR_VARIABLE
+    from nodegp_paper.datasets.fetch import cache_folder
+    from nodegp_paper.datasets.planetoid import DATA_DIR_VARIABLE
 
     if data_dir is not None:
         return data_dir, "folder"
-    if given := os.environ.get(DATA_DIR_VARIABLE):
-        return Path(given), f"folder, from {DATA_DIR_VARIABLE}"
+    if place := os.environ.get(DATA_DIR_VARIABLE):
+        return Path(place), f"folder, from {DATA_DIR_VARIABLE}"
     return cache_folder(), "cache folder"
 
 
 def _comes_from(name: str) -> str:
-    from nodegp.datasets.fetch import faults
+    from nodegp_paper.datasets.fetch import faults
 
     if name == "cora":
         return "bundled"
@@ -132,8 +140,8 @@ def _comes_from(name: str) -> str:
 def _check(name: str, data_dir: Path | None, must_be_there: bool) -> bool:
     """Print one line on a data set; whether all is well with it."""
     from nodegp.datasets import load_dataset
-    from nodegp.datasets.fetch import faults
-    from nodegp.datasets.planetoid import file_names
+    from nodegp_paper.datasets.fetch import faults
+    from nodegp_paper.datasets.planetoid import file_names
 
     where = "bundled"
     if name != "cora" or data_dir is not None:
