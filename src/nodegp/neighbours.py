@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import scipy.sparse as sp
 
 from nodegp.features import LazyRows
 from nodegp.graph import Graph
+
+__all__ = ["joined_graph", "stack", "table_graph"]
 
 
 def table_graph(raw: Any, rows: LazyRows, n_neighbors: int) -> Graph:
@@ -27,13 +30,19 @@ def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k
     searcher = _searcher(min(k, n_known)).fit(_coordinates(known_rows))
     links = searcher.kneighbors_graph(_coordinates(rows))
     adjacency = sp.block_array([[known.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
-    if sp.issparse(known.features) or sp.issparse(raw):
-        features: Any = sp.vstack([sp.csr_array(known.features), sp.csr_array(raw)], format="csr")
-    else:
-        features = np.vstack([np.asarray(known.features), raw])
-    graph = Graph(adjacency, features)
+    graph = Graph(adjacency, stack([known.features, raw]))
     graph.n_fitted_nodes = n_known
     return graph
+
+
+def stack(matrices: Sequence[Any], axis: int = 0) -> Any:
+    """Features below or (axis 1) beside each other: csr if any are sparse; None for none."""
+    if len(matrices) < 2:
+        return matrices[0] if matrices else None
+    if any(sp.issparse(matrix) for matrix in matrices):
+        combine = sp.hstack if axis else sp.vstack
+        return sp.csr_array(combine([sp.csr_array(m) for m in matrices], format="csr"))
+    return np.concatenate([np.asarray(matrix) for matrix in matrices], axis)
 
 
 def _empty(n: int) -> sp.csr_array:

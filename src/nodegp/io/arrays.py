@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+__all__ = ["in_range", "read_npy", "read_npz"]
+
 _BLOCK = 1 << 22  # entries checked at a time
 LARGEST = np.float64(1e150)  # the square of anything larger is infinite
 
