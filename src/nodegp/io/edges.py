@@ -90,12 +90,8 @@ def _headed(file: TableFile, columns: Sequence[Column], nodes: Index) -> TableFi
 
 
 def _weights(table: Table, column: str) -> np.ndarray:
-    weights = numbers(table, column)
-    is_bad = ~(weights >= 0)  # NaN, a gap, is neither
-    if is_bad.any():
-        row = int(np.argmax(is_bad))
-        what = "no weight" if np.isnan(weights[row]) else f"a negative weight, {weights[row]:g},"
-        raise ValueError(
-            f"{table.where(column)} has {what} in row {row + 1}; weights are numbers >= 0"
-        )
+    weights, hint = numbers(table, column), "; weights are numbers >= 0"
+    table.refuse(column, np.isnan(weights), "has no weight", hint)
+    first = weights[weights < 0][:1]
+    table.refuse(column, weights < 0, f"has a negative weight, {first.sum():g},", hint)
     return weights

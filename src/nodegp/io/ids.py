@@ -35,7 +35,7 @@ _LISTED = 5  # names in an error
 def ids_of(table: Table, column: str) -> pa.ChunkedArray:
     """A column of ids, none of which is missing."""
     names = names_of(table, column, "ids")
-    require_all(names, table.where(column))
+    require_all(names, table, column)
     return names
 
 
@@ -47,7 +47,13 @@ def names_of(table: Table, column: str, what: str) -> pa.ChunkedArray:
     kind = values.type
     if is_text(kind):
         text = values.cast(TEXT)
-        return _numbers_if_written_so(text, where) if table.is_text else without_empty(text)
+        if not table.is_text:
+            return without_empty(text)
+        # A quote that is never closed swallows the rest of a file without another sign.
+        hint = "; is a quote not closed there?"
+        trimmed = pc.utf8_trim_whitespace(text)
+        table.refuse(column, pc.match_substring(trimmed, "\n"), "has a line break", hint)
+        return _numbers_if_written_so(without_empty(trimmed))
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return values.cast(pa.string()).cast(TEXT)  # as a text file would have it
     if pa.types.is_floating(kind):
@@ -62,12 +68,7 @@ def names_of(table: Table, column: str, what: str) -> pa.ChunkedArray:
         raise ValueError(f"{where} holds fractions; {what} are whole numbers or text") from None
 
 
-def _numbers_if_written_so(text: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
-    text = without_empty(pc.utf8_trim_whitespace(text))
-    # A quote that is never closed swallows the rest of a file without another sign.
-    row = pc.index(pc.match_substring(text, "\n"), True).as_py() + 1
-    if row:
-        raise ValueError(f"{where} has a line break in row {row}; is a quote not closed there?")
+def _numbers_if_written_so(text: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         numbers = text.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -84,11 +85,10 @@ def without_empty(text: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(is_empty, pa.scalar(None, TEXT), text)
 
 
-def require_all(names: pa.ChunkedArray, where: str) -> None:
-    """Raise if an id is missing."""
+def require_all(names: pa.ChunkedArray, table: Table, column: str) -> None:
+    """Raise if an id of a column is missing."""
     if names.null_count:
-        row = pc.index(pc.is_null(names), True).as_py() + 1
-        raise ValueError(f"{where} has no id in row {row} ({names.null_count} rows in all)")
+        table.refuse(column, pc.is_null(names), "has no id", f" ({names.null_count} rows in all)")
 
 
 def as_names(ids: Any) -> pa.Array:

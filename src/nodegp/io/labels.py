@@ -95,7 +95,7 @@ def labels_by_position(
     names, labels = names_of(table, id_name, "ids"), label_column(table, label_name)
     is_label = pc.is_valid(labels)
     names, labels = names.filter(is_label), labels.filter(is_label).combine_chunks()
-    require_all(names, table.where(id_name))
+    require_all(names, table, id_name)
     positions = index.find(names).astype(np.intp)
     is_known = positions >= 0
     n_unknown = int(np.count_nonzero(~is_known))

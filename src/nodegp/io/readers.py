@@ -158,11 +158,7 @@ def numbers(table: Table, name: str) -> np.ndarray:
     # The extremes tell most columns apart without another pass; a gap hides them.
     if len(values) and not in_range(np.array([values.max(), values.min()])).all():
         is_bad = ~in_range(values) & ~np.isnan(values)
-        if is_bad.any():
-            raise ValueError(
-                f"{table.where(name)} has an infinite or far too large number in row "
-                f"{int(np.argmax(is_bad)) + 1}"
-            )
+        table.refuse(name, is_bad, "has an infinite or far too large number")
     return values
 
 
@@ -294,9 +290,8 @@ class Lists(Reader):
         column, where = inputs.table.column(self.name), inputs.table.where(self.name)
         if not is_list(column.type):
             raise ValueError(f"{where} holds {column.type}, not lists of numbers")
-        row = pc.index(pc.not_equal(pc.list_value_length(column), self.width), True).as_py() + 1
-        if row:
-            raise ValueError(f"{where} has a list of another length than {self.width} in row {row}")
+        is_other = pc.not_equal(pc.list_value_length(column), self.width)
+        inputs.table.refuse(self.name, is_other, f"has a list of another length than {self.width}")
         values = pc.list_flatten(column)
         flat = values.to_numpy(zero_copy_only=False)
         if values.null_count or not in_range(flat).all():

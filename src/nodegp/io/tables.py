@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as _types
 
 from nodegp.io.formats import Format, endings, format_of, reading
@@ -40,6 +43,12 @@ class Table:
 
     def where(self, name: str) -> str:
         return f"column {name!r} of {self.path}"
+
+    def refuse(self, name: str, is_bad: Any, what: str, hint: str = "") -> None:
+        """Raise if any row of a column is bad (a mask of Arrow's or numpy's), and say which."""
+        row = pc.index(pa.array(is_bad) if isinstance(is_bad, np.ndarray) else is_bad, True).as_py()
+        if row >= 0:
+            raise ValueError(f"{self.where(name)} {what} in row {row + 1}{hint}")
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ def read_graphml(
             items[item].update({**G.graph.get(defaults, {}), **items[item]})
     try:
         graph = Graph.from_networkx(G, features)
-        values = [None] * graph.n_nodes if label is None else labels(G, label)
+        values = None if label is None else labels(G, label)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
-    y, class_names = class_positions(values)
+    y, class_names = class_positions(values or [None] * graph.n_nodes)
     return Dataset(path.name.partition(".")[0], graph, y, {}, class_names)
 
 
