@@ -114,8 +114,8 @@ def test_a_format_is_added_by_one_entry(tmp_path, monkeypatch):
     assert loaded.graph.ids.tolist() == ["b", "a"]
     assert loaded.labels.tolist() == ["x", None]
     assert linked(loaded.graph) == [("a", "b")]
+    (tmp_path / "n.xlsx").write_text("x")
     with pytest.raises(ValueError, match=r"no kind that can be read.*\.parquet, \.pq, \.jsonl\)"):
-        (tmp_path / "n.xlsx").write_text("x")
         read(tmp_path / "n.xlsx", edges)
 
 

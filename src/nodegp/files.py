@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+__all__ = ["check_place", "open_atomically", "write_atomically"]
+
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows tells text files apart
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from nodegp.graph import Graph
+from nodegp.graph import Graph, all_edges
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import TEXT, Index, as_names
@@ -64,7 +64,7 @@ def join_tables(
     features = _with_rows(known.features, features, positions, n_new)
     if edges is not None:
         added, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
-        adjacency = _together(known, added)
+        adjacency = all_edges([known.adjacency, added])
     elif knn is not None and n_new:
         if features is None:
             raise ValueError("the model has no features, so new nodes need edges")
@@ -99,11 +99,3 @@ def _with_rows(known: Any, rows: Any, positions: np.ndarray, n_new: int) -> Any:
     order = np.arange(n_known + n_new)
     order[positions] = n_known + np.arange(len(positions))
     return stacked[order]
-
-
-def _together(known: Graph, added: sp.coo_array) -> sp.coo_array:
-    """All edges one after the other; the graph takes the larger weight of any given twice."""
-    old = known.adjacency.tocoo()
-    parts = zip((old.data, old.row, old.col), (added.data, added.row, added.col), strict=True)
-    data, row, col = (np.concatenate(part) for part in parts)
-    return sp.coo_array((data, (row, col)), shape=added.shape)
