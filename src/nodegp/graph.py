@@ -46,8 +46,7 @@ class Graph:
         self, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
     ):
         self.relations: dict[str, sp.csr_array] | None = None
-        # Nodes after these get messages from them and send none.
-        self.n_fitted_nodes: int | None = None
+        self.n_fitted_nodes: int | None = None  # nodes after these send no messages
         if isinstance(adjacency, Mapping) and not sp.issparse(adjacency):
             self.relations, adjacency = _relations(adjacency)
         self.adjacency: sp.csr_array = _undirected(adjacency)
@@ -319,10 +318,12 @@ def all_edges(matrices: Sequence[Any]) -> sp.coo_array:
 def _undirected(adjacency: Any) -> sp.csr_array:
     """The symmetric, loop-free, non-negative csr matrix of the graph; input untouched."""
     adjacency = adjacency if sp.issparse(adjacency) else np.asarray(adjacency)
-    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+    if adjacency.ndim != 2:
+        raise ValueError(f"adjacency must be a square matrix, got shape {adjacency.shape}")
+    if adjacency.shape[0] != adjacency.shape[1]:
         raise ValueError(
-            f"adjacency must be a matrix and square, got shape {adjacency.shape}: every edge joins two "
-            "nodes of the graph"
+            f"adjacency must be square, got shape {adjacency.shape}: every edge joins two nodes "
+            "of the graph"
         )
     if adjacency.dtype.kind not in "biuf":
         raise TypeError(f"adjacency must hold real numbers, got dtype {adjacency.dtype}")
@@ -369,8 +370,7 @@ def _checked_features(features: Any, n_nodes: int) -> Any:
             matrix.sum_duplicates()
         values = matrix.data
     else:
-        matrix = np.asarray(features)
-        values = matrix
+        matrix = values = np.asarray(features)
     if matrix.ndim != 2:
         raise ValueError(f"features must be a matrix with one row per node, got {matrix.shape}")
     if matrix.shape[0] != n_nodes:

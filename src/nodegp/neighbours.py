@@ -23,16 +23,16 @@ def table_graph(raw: Any, rows: LazyRows, n_neighbors: int) -> Graph:
     return Graph(links, raw)
 
 
-def joined_graph(known: Graph, known_rows: LazyRows, raw: Any, rows: LazyRows, k: int) -> Graph:
+def joined_graph(graph: Graph, graph_rows: LazyRows, raw: Any, rows: LazyRows, k: int) -> Graph:
     """The known rows followed by new ones, each new one linked to its nearest known rows only,
     which take no notice: so an answer does not depend on which other rows are asked about."""
-    n_known, n_new = known.n_nodes, len(rows)
-    searcher = _searcher(min(k, n_known)).fit(_coordinates(known_rows))
+    n_known, n_new = graph.n_nodes, len(rows)
+    searcher = _searcher(min(k, n_known)).fit(_coordinates(graph_rows))
     links = searcher.kneighbors_graph(_coordinates(rows))
-    adjacency = sp.block_array([[known.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
-    graph = Graph(adjacency, stack([known.features, raw]))
-    graph.n_fitted_nodes = n_known
-    return graph
+    adjacency = sp.block_array([[graph.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
+    joined = Graph(adjacency, stack([graph.features, raw]))
+    joined.n_fitted_nodes = n_known
+    return joined
 
 
 def stack(matrices: Sequence[Any], axis: int = 0) -> Any:

@@ -30,13 +30,13 @@ class FeatureColumns:
 
 def named_columns(
     file: TableFile,
-    taken: Mapping[str, str],
+    other_uses: Mapping[str, str],
     features: Sequence[Column] | None,
     categorical: Sequence[Column] | None,
     text: Sequence[Column] | None,
 ) -> dict[str, str]:
-    """What each column that the user named is for; ``taken`` are columns with another use."""
-    uses = dict(taken)
+    """What each column that the user named is for; ``other_uses`` are columns with another use."""
+    uses = dict(other_uses)
     for columns, what, use in (
         (features, "features", FEATURE),
         (categorical, "categorical features", CATEGORY),

@@ -22,7 +22,7 @@ __all__ = ["join_tables"]
 
 
 def join_tables(
-    known: Graph,
+    graph: Graph,
     encoder: Encoder,
     nodes: str | Path,
     edges: str | Path | None = None,
@@ -47,7 +47,7 @@ def join_tables(
     graph : the known nodes in their order, followed by the new ones
     positions : where in it the rows of the nodes file are, in their order
     """
-    if known.ids is None:
+    if graph.ids is None:
         raise ValueError("the known graph has no ids, so nothing can be joined to it")
     file = TableFile.open(nodes)
     id_name = file.find(1 if id is None else id, "ids")
@@ -59,41 +59,42 @@ def join_tables(
     table = file.read([id_name, *encoder.columns()], text=[id_name, *encoder.text_columns()])
     rows = node_index(table, id_name)
     features = encoder.encode(inputs_of(table, features_npy, features_npz))
-    everyone, positions = _numbered(Index(as_names(known.ids)), rows)
-    n_new = len(everyone) - known.n_nodes
-    features = _with_rows(known.features, features, positions, n_new)
+    everyone, positions = _numbered(Index(as_names(graph.ids)), rows)
+    n_new = len(everyone) - graph.n_nodes
+    features = _with_rows(graph.features, features, positions, n_new)
     if edges is not None:
         added, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
-        adjacency = all_edges([known.adjacency, added])
+        adjacency = all_edges([graph.adjacency, added])
     elif knn is not None and n_new:
         if features is None:
             raise ValueError("the model has no features, so new nodes need edges")
-        new = features[known.n_nodes :]
-        joined = joined_graph(known, raw_rows(known.features), new, raw_rows(new), knn)
+        new = features[graph.n_nodes :]
+        joined = joined_graph(graph, raw_rows(graph.features), new, raw_rows(new), knn)
         adjacency = joined.adjacency
     else:
-        adjacency = sp.block_diag([known.adjacency, sp.csr_array((n_new, n_new))])
+        adjacency = sp.block_diag([graph.adjacency, sp.csr_array((n_new, n_new))])
     return Graph(adjacency, features, everyone.names.to_numpy(zero_copy_only=False)), positions
 
 
-def _numbered(known: Index, rows: Index) -> tuple[Index, np.ndarray]:
+def _numbered(nodes: Index, rows: Index) -> tuple[Index, np.ndarray]:
     """Known names followed by new ones, and where the rows stand among them."""
-    positions = known.find(rows.names).astype(np.intp)
+    positions = nodes.find(rows.names).astype(np.intp)
     new = np.flatnonzero(positions < 0)
-    positions[new] = len(known) + np.arange(len(new))
-    parts = [known.names, rows.names.take(pa.array(new))]
+    positions[new] = len(nodes) + np.arange(len(new))
+    parts = [nodes.names, rows.names.take(pa.array(new))]
     if parts[0].type != parts[1].type:
         parts = [part.cast(TEXT) for part in parts]
     return Index(pa.concat_arrays(parts)), positions
 
 
-def _with_rows(known: Any, rows: Any, positions: np.ndarray, n_new: int) -> Any:
+def _with_rows(features: Any, rows: Any, positions: np.ndarray, n_new: int) -> Any:
     """The known features followed by new rows, with rows of known nodes in their place."""
-    if (known is None) != (rows is None) or (rows is not None and known.shape[1] != rows.shape[1]):
+    widths = [None if matrix is None else matrix.shape[1] for matrix in (features, rows)]
+    if widths[0] != widths[1]:
         raise ValueError("the known graph's features were not made by this encoder")
-    if known is None:
+    if features is None:
         return None
-    n_known, stacked = known.shape[0], stack([known, rows])
+    n_known, stacked = features.shape[0], stack([features, rows])
     if n_new == len(positions):
         return stacked
     order = np.arange(n_known + n_new)

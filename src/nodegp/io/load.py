@@ -144,16 +144,16 @@ def _read_nodes(source: TableSource) -> tuple[Table, FeatureColumns, str, str | 
     """The nodes' table, its features by kind, and the names of its id and label columns."""
     file = TableFile.open(source.nodes)
     id_name = file.find(1 if source.id is None else source.id, "ids")
-    taken, label_name = {id_name: "the id"}, None
+    other_uses, label_name = {id_name: "the id"}, None
     if source.labels is not None:
         # Labels are elsewhere, but a column of that name here would give them away.
-        taken[label_name_in(TableFile.open(source.labels), source.label)] = "the label"
+        other_uses[label_name_in(TableFile.open(source.labels), source.label)] = "the label"
     elif source.label is not None:
         label_name = file.find(source.label, "labels")
         if label_name == id_name:
             raise ValueError(f"column {id_name!r} of {file.path} cannot be both id and label")
-        taken[label_name] = "the label"
-    uses = named_columns(file, taken, source.features, source.categorical, source.text)
+        other_uses[label_name] = "the label"
+    uses = named_columns(file, other_uses, source.features, source.categorical, source.text)
     choose = source.features is None
     names = [id_name] if label_name is None else [id_name, label_name]
     if file.schema is not None:
@@ -161,7 +161,7 @@ def _read_nodes(source: TableSource) -> tuple[Table, FeatureColumns, str, str | 
         table = file.read([*names, *columns.names()])
     else:
         as_written = [name for name, use in uses.items() if use != FEATURE]
-        named = [name for name in uses if name not in taken]
+        named = [name for name in uses if name not in other_uses]
         table = file.read(None if choose else [*names, *named], text=as_written)
         columns = feature_columns(table.data.schema, str(file.path), uses, choose)
     if not len(table):

@@ -218,10 +218,10 @@ def _class_positions(one_hot: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _features(
-    known: sp.csr_matrix, test: sp.csr_matrix, node_of_row: NDArray[np.int64], n_nodes: int
+    allx: sp.csr_matrix, tx: sp.csr_matrix, node_of_row: NDArray[np.int64], n_nodes: int
 ) -> sp.csr_array:
     # Matrices restored from old pickles lack attributes that scipy has added since: rebuild them.
-    parts = [sp.csr_array((m.data, m.indices, m.indptr), shape=m.shape) for m in (known, test)]
+    parts = [sp.csr_array((m.data, m.indices, m.indptr), shape=m.shape) for m in (allx, tx)]
     rows = sp.vstack(parts).tocoo()
     features = sp.csr_array(
         (rows.data.astype(np.float64), (node_of_row[rows.row], rows.col)),
