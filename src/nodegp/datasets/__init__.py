@@ -14,14 +14,7 @@ from nodegp.datasets.base import Dataset
 from nodegp.datasets.cora import load_cora
 from nodegp.datasets.synthetic import hub_graph, synthetic
 
-__all__ = [
-    "Dataset",
-    "dataset_name",
-    "hub_graph",
-    "load_cora",
-    "load_dataset",
-    "synthetic",
-]
+__all__ = ["Dataset", "dataset_name", "hub_graph", "load_cora", "load_dataset", "synthetic"]
 
 BUNDLED = "cora"
 

@@ -17,18 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from nodegp.features import UNIT, WORDS, Preprocessor, kind_for
+from nodegp.io import readers
 from nodegp.io.columns import FeatureColumns
-from nodegp.io.readers import (
-    Categories,
-    DenseFile,
-    Findings,
-    Inputs,
-    Lists,
-    Numbers,
-    Reader,
-    SparseFile,
-    Words,
-)
+from nodegp.io.readers import Findings, Inputs, Numbers, Reader
 from nodegp.neighbours import stack
 
 __all__ = ["Encoder"]
@@ -108,8 +99,8 @@ class Encoder:
 
     def text_columns(self) -> list[str]:
         """Those that a text file must not have parsed."""
-        readers = [part.reader for part in self.parts if part.reader.as_written]
-        return [name for reader in readers for name in reader.columns()]
+        parts = [part for part in self.parts if part.reader.as_written]
+        return [name for part in parts for name in part.reader.columns()]
 
     def describe(self) -> list[str]:
         """The sources in words, one each."""
@@ -132,15 +123,15 @@ def _read_all(inputs: Inputs, columns: FeatureColumns, findings: Findings) -> di
     """Every source with its raw matrix."""
     table = inputs.table
     numbers = Numbers.fit(table, columns.numbers, findings)
-    readers: list[Reader | None] = [
-        Categories.fit(table, columns.categories, findings),
-        *(Words.fit(table, name) for name in columns.texts),
-        *(Lists.fit(table, name) for name in columns.lists),
-        None if inputs.npy is None else DenseFile(inputs.npy.shape[1]),
-        None if inputs.npz is None else SparseFile(inputs.npz.shape[1]),
+    sources: list[Reader | None] = [
+        readers.Categories.fit(table, columns.categories, findings),
+        *(readers.Words.fit(table, name) for name in columns.texts),
+        *(readers.Lists.fit(table, name) for name in columns.lists),
+        None if inputs.npy is None else readers.DenseFile(inputs.npy.shape[1]),
+        None if inputs.npz is None else readers.SparseFile(inputs.npz.shape[1]),
     ]
     raw: dict[Reader, Any] = {} if numbers is None else dict([numbers])
-    return raw | {reader: reader.read(inputs) for reader in readers if reader is not None}
+    return raw | {reader: reader.read(inputs) for reader in sources if reader is not None}
 
 
 def _kind(reader: Reader, raw: Any, counts: str) -> str:
@@ -150,11 +141,11 @@ def _kind(reader: Reader, raw: Any, counts: str) -> str:
         wide = len(reader.names) >= _MANY_COLUMNS and not reader.with_gaps
         kind = kind_for(raw) if wide else "standardise"
         return {"damped": counts, "l2": weights}.get(kind, kind)
-    if isinstance(reader, Categories):
+    if isinstance(reader, readers.Categories):
         return "raw"
-    if isinstance(reader, Words):
+    if isinstance(reader, readers.Words):
         return counts
-    if isinstance(reader, SparseFile) and raw.nnz and raw.data.min() >= 0:
+    if isinstance(reader, readers.SparseFile) and raw.nnz and raw.data.min() >= 0:
         return counts if np.array_equal(raw.data, np.round(raw.data)) else weights
     return "l2"
 

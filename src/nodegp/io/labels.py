@@ -13,14 +13,7 @@ import pyarrow.compute as pc
 from nodegp.io.ids import TEXT, Index, as_names, examples, names_of, require_all, without_empty
 from nodegp.io.tables import Column, Table, TableFile
 
-__all__ = [
-    "GAP",
-    "as_objects",
-    "label_column",
-    "label_name_in",
-    "labels_by_position",
-    "read_labels",
-]
+__all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels"]
 
 GAP = int(np.iinfo(np.int64).min)  # no label, among labels that are whole numbers
 
@@ -56,7 +49,7 @@ def read_labels(
     values : (L,) their labels, int64 or str objects
     """
     index = Index(as_names(ids))
-    positions, labels, _ = labels_by_position(path, index, id, label, usual, ignore_unknown)
+    positions, labels, _ = _by_position(path, index, id, label, usual, ignore_unknown)
     if classes is not None and len(classes):
         if isinstance(np.asarray(classes).tolist()[0], str):
             labels = labels.cast(TEXT)
@@ -68,7 +61,30 @@ def read_labels(
     return positions, labels.to_numpy(zero_copy_only=False)
 
 
-def labels_by_position(
+def file_labels(
+    path: str | Path, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
+) -> tuple[np.ndarray, dict[Any, int], int]:
+    """Labels of all nodes by a file of their own, class counts, and how many were of unknown ids.
+
+    ``id`` is the column of ids if the file has it.
+    """
+    usual = (id, None)
+    positions, labels, n_unknown = _by_position(path, index, None, label, usual, ignore_unknown)
+    if not len(positions):
+        raise ValueError(
+            f"{path} has labels only for ids that are not in the nodes file, so no node has a label"
+        )
+    everywhere = np.full(len(index), None, dtype=object)
+    everywhere[positions], classes = _as_objects(pa.chunked_array([labels]))
+    return everywhere, classes, n_unknown
+
+
+def table_labels(table: Table, column: str) -> tuple[np.ndarray, dict[Any, int]]:
+    """Labels of all nodes by a column of their table, and class counts."""
+    return _as_objects(_label_column(table, column))
+
+
+def _by_position(
     path: str | Path,
     index: Index,
     id: Column | None,
@@ -92,7 +108,7 @@ def labels_by_position(
             "with the names of the columns, such as id,label"
         )
     table = file.read([id_name, label_name], text=[id_name, label_name])
-    names, labels = names_of(table, id_name, "ids"), label_column(table, label_name)
+    names, labels = names_of(table, id_name, "ids"), _label_column(table, label_name)
     is_label = pc.is_valid(labels)
     names, labels = names.filter(is_label), labels.filter(is_label).combine_chunks()
     require_all(names, table, id_name)
@@ -130,7 +146,7 @@ def label_name_in(file: TableFile, label: Column | None) -> str:
     )
 
 
-def label_column(table: Table, column: str) -> pa.ChunkedArray:
+def _label_column(table: Table, column: str) -> pa.ChunkedArray:
     """A column of labels as int64 or text, null where there is none."""
     labels, where = names_of(table, column, "labels"), table.where(column)
     if labels.type == TEXT and not table.is_text:
@@ -159,7 +175,7 @@ def _fractions(labels: pa.ChunkedArray) -> bool:
     return pc.any(pc.not_equal(values, pc.round(values))).as_py()
 
 
-def as_objects(labels: pa.ChunkedArray) -> tuple[np.ndarray, dict[Any, int]]:
+def _as_objects(labels: pa.ChunkedArray) -> tuple[np.ndarray, dict[Any, int]]:
     """Labels as an object array with None at gaps, and how often each class occurs."""
     codes = pc.dictionary_encode(labels).unify_dictionaries().combine_chunks()
     classes = codes.dictionary.to_pylist()

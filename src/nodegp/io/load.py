@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from nodegp.features import LazyRows, Preprocessor
 from nodegp.graph import Graph
@@ -18,7 +17,7 @@ from nodegp.io.columns import FEATURE, FeatureColumns, feature_columns, named_co
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import Index, ids_of
-from nodegp.io.labels import GAP, as_objects, label_column, label_name_in, labels_by_position
+from nodegp.io.labels import GAP, file_labels, label_name_in, table_labels
 from nodegp.io.readers import Inputs
 from nodegp.io.summary import Summary, summarise
 from nodegp.io.tables import Column, Table, TableFile
@@ -113,7 +112,13 @@ def read_tables(source: TableSource) -> Loaded:
     """Read files into a graph whose features are ready for a model with ``features="raw"``."""
     table, columns, id_name, label_name = _read_nodes(source)
     nodes = node_index(table, id_name)
-    labels, classes, unknown_labels = _read_labels(source, table, label_name, nodes)
+    labels, classes, unknown_labels = None, None, 0
+    if label_name is not None:
+        labels, classes = table_labels(table, label_name)
+    elif source.labels is not None:
+        labels, classes, unknown_labels = file_labels(
+            source.labels, nodes, source.id, source.label, source.ignore_unknown
+        )
     inputs = inputs_of(table, source.features_npy, source.features_npz)
     encoder, features, findings = Encoder.fit(inputs, columns, source.counts)
     del table, inputs  # a million rows are not kept twice
@@ -184,28 +189,6 @@ def inputs_of(table: Table, npy: str | Path | None, npz: str | Path | None) -> I
         None if npy is None else read_npy(npy, len(table)),
         None if npz is None else read_npz(npz, len(table)),
     )
-
-
-def _read_labels(
-    source: TableSource, table: Table, label_name: str | None, nodes: Index
-) -> tuple[np.ndarray | None, dict[Any, int] | None, int]:
-    """Labels of all nodes, class counts, and how many labels were of unknown ids."""
-    if label_name is not None:
-        return *as_objects(label_column(table, label_name)), 0
-    if source.labels is None:
-        return None, None, 0
-    positions, labels, unknown = labels_by_position(
-        source.labels, nodes, None, source.label, (source.id, None), source.ignore_unknown
-    )
-    if not len(positions):
-        raise ValueError(
-            f"{source.labels} has labels only for ids that are not in the nodes file, so no node "
-            "has a label"
-        )
-    values, classes = as_objects(pa.chunked_array([labels]))
-    everywhere = np.full(len(nodes), None, dtype=object)
-    everywhere[positions] = values
-    return everywhere, classes, unknown
 
 
 def raw_rows(features: Any) -> LazyRows:
