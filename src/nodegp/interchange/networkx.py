@@ -48,19 +48,12 @@ def to_networkx(graph: Graph) -> Any:
     except ImportError as missing:
         raise ImportError("this needs networkx: pip install 'nodegp[interop]'") from missing
     names = list(range(graph.n_nodes)) if graph.ids is None else graph.ids.tolist()
-    G = networkx.Graph()
-    G.add_nodes_from(names)
+    numbered = networkx.from_scipy_sparse_array(graph.adjacency)
+    G = networkx.relabel_nodes(numbered, dict(enumerate(names)))
     if graph.features is not None:
         for n, name in enumerate(names):
             row = graph.features[[n]]
             G.nodes[name][FEATURES] = row if sp.issparse(row) else row[0]
-    once = sp.triu(graph.adjacency, 1).tocoo()
-    G.add_weighted_edges_from(
-        (names[i], names[j], weight)
-        for i, j, weight in zip(
-            once.row.tolist(), once.col.tolist(), once.data.tolist(), strict=True
-        )
-    )
     return G
 
 

@@ -148,15 +148,10 @@ def _tensor(features: Any) -> Any:
     if not sp.issparse(features):
         return torch.from_numpy(np.array(features))  # a copy: it is the caller's to change
     starts, columns = features.indptr.astype(np.int64), features.indices.astype(np.int64)
+    a, b, c = (torch.tensor(part) for part in (starts, columns, features.data))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            torch.tensor(starts),
-            torch.tensor(columns),
-            torch.tensor(features.data),
-            size=features.shape,
-            check_invariants=True,
-        )
+        return torch.sparse_csr_tensor(a, b, c, size=features.shape, check_invariants=True)
 
 
 def _target(y: Any, n_nodes: int) -> Any:
