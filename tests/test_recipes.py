@@ -165,7 +165,7 @@ def test_new_rows_of_a_table_do_not_hear_of_each_other(filter):
     assert one_by_one == pytest.approx(together, abs=1e-9)
     # Rows that are known already see what they saw.
     domain, _ = model._asked(X[:5], None)
-    assert domain.graph.n_settled == 80
+    assert domain.graph.n_fitted_nodes == 80
     known, seen = (model.prior_.at(d, np.arange(80)) for d in (domain, model.model_.domain()))
     parts = zip(getattr(known, "parts", [known]), getattr(seen, "parts", [seen]), strict=True)
     for with_new, without in parts:

@@ -295,7 +295,7 @@ def test_inner_products_and_lengths_of_many_nodes(kind, averaged, n_others, sing
 def test_basis_and_coefficients_make_the_rows(kind, averaged, few, order, settled, monkeypatch):
     by_route(monkeypatch, few)
     where, X = prepared(kind)
-    where.graph.n_settled = settled
+    where.graph.n_fitted_nodes = settled
     filter_ = PageRank(0.3, order=order, averaged=averaged)
     nodes = np.array([5, 29, 5, 11])
     basis = torch.from_numpy(where.basis(filter_.polynomial(), nodes))
@@ -319,7 +319,7 @@ def test_sums_of_terms_are_the_terms_summed(
     monkeypatch.setattr(operators, "_COLUMNS", 8)
     monkeypatch.setattr(operators, "_CACHED_BYTES", 0)  # several blocks
     graph = random_graph(30, 0.15, 5)
-    graph.n_settled = settled
+    graph.n_fitted_nodes = settled
     operator = operator_of(graph, True)
     rng = np.random.default_rng(0)
     coefficients = tuple(rng.normal(size=order + 1 + averaged).tolist())
@@ -377,7 +377,7 @@ def test_hubs_are_discounted_on_every_way(averaged, order, settled, few, monkeyp
     by_route(monkeypatch, few)
     where, X = prepared("centred")
     graph = where.graph
-    graph.n_settled = settled
+    graph.n_fitted_nodes = settled
     plain, discounted = (
         PageRank(0.3, order=order, averaged=averaged, hub_discount=p) for p in (0.0, 0.5)
     )

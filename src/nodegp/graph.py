@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-__all__ = ["Graph", "check_nodes"]
+__all__ = ["Graph", "all_edges", "check_nodes"]
 
 
 class Graph:
@@ -46,7 +46,7 @@ class Graph:
         self, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
     ):
         self.relations: dict[str, sp.csr_array] | None = None
-        self.n_settled: int | None = None  # nodes after these hear of them, and are not heard
+        self.n_fitted_nodes: int | None = None  # nodes after these send no messages
         if isinstance(adjacency, Mapping) and not sp.issparse(adjacency):
             self.relations, adjacency = _relations(adjacency)
         self.adjacency: sp.csr_array = _undirected(adjacency)
@@ -69,15 +69,15 @@ class Graph:
     @cached_property
     def degrees(self) -> np.ndarray:
         """Weighted degree of each node, shape (N,)."""
-        return np.asarray(self.heard.sum(axis=1)).ravel()
+        return np.asarray(self.incoming.sum(axis=1)).ravel()
 
     @property
-    def heard(self) -> sp.csr_array:
-        """The adjacency as a filter reads it: row n has the nodes that n hears of."""
-        if self.n_settled is None:
+    def incoming(self) -> sp.csr_array:
+        """The adjacency as a filter reads it: row n has the nodes that n gets messages from."""
+        if self.n_fitted_nodes is None:
             return self.adjacency
-        settled = (np.arange(self.n_nodes) < self.n_settled).astype(np.float64)
-        return sp.csr_array(self.adjacency @ sp.diags_array(settled))
+        is_fitted = (np.arange(self.n_nodes) < self.n_fitted_nodes).astype(np.float64)
+        return sp.csr_array(self.adjacency @ sp.diags_array(is_fitted))
 
     def positions(self, ids: Sequence) -> np.ndarray:
         """Row numbers of the nodes with these ids."""
@@ -85,10 +85,10 @@ class Graph:
             raise ValueError("this graph has no ids; pass ids= to Graph to use them")
         missing = [name for name in ids if name not in self._where]
         if missing:
-            some = ", ".join(map(repr, self.ids[:3].tolist()))
+            examples = ", ".join(map(repr, self.ids[:3].tolist()))
             raise ValueError(
                 f"{len(missing)} ids are not in the graph, first: {missing[:5]}; its ids look "
-                f"like {some}"
+                f"like {examples}"
             )
         return np.array([self._where[name] for name in ids], dtype=np.intp)
 
@@ -111,8 +111,8 @@ class Graph:
     def relation(self, name: str) -> Graph:
         """The same nodes with the edges of one kind."""
         if self.relations is None or name not in self.relations:
-            known = list(self.relations or ())
-            raise ValueError(f"this graph has no edges of kind {name!r}; its kinds are {known}")
+            kinds = list(self.relations or ())
+            raise ValueError(f"this graph has no edges of kind {name!r}; its kinds are {kinds}")
         if name not in self._views:
             self._views[name] = Graph(self.relations[name], self.features, self.ids)
         return self._views[name]
@@ -199,7 +199,7 @@ class Graph:
         dense or sparse, and ``ids`` if it has any.
 
         Weights are ``edge_weight``, or else an ``edge_attr`` of one column.
-        ``nodegp.datasets.from_pyg`` takes over labels and masks too.
+        ``nodegp_paper.datasets.from_pyg`` takes over labels and masks too.
         """
         from nodegp.interchange import from_pyg
 
@@ -302,33 +302,32 @@ def _relations(kinds: Mapping[str, Any]) -> tuple[dict[str, sp.csr_array], sp.co
     shapes = {name: matrix.shape for name, matrix in relations.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"all kinds of edges must join the same nodes, got shapes {shapes}")
-    parts = [matrix.tocoo() for matrix in relations.values()]
+    return relations, all_edges(list(relations.values()))
+
+
+def all_edges(matrices: Sequence[Any]) -> sp.coo_array:
+    """The edges of each one after the other, in the shape of the last: :class:`Graph` takes the
+    largest weight of any that is there twice."""
+    parts = [matrix.tocoo() for matrix in matrices]
     data, row, col = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "row", "col")
     )
-    return relations, sp.coo_array((data, (row, col)), shape=parts[0].shape)
+    return sp.coo_array((data, (row, col)), shape=parts[-1].shape)
 
 
 def _undirected(adjacency: Any) -> sp.csr_array:
     """The symmetric, loop-free, non-negative csr matrix of the graph; input untouched."""
-    if sp.issparse(adjacency):
-        matrix = sp.coo_array(adjacency)
-        if matrix.ndim != 2:
-            raise ValueError(f"adjacency must be a square matrix, got shape {matrix.shape}")
-    else:
-        dense = np.asarray(adjacency)
-        if dense.ndim != 2:
-            raise ValueError(f"adjacency must be a square matrix, got shape {dense.shape}")
-        if not np.issubdtype(dense.dtype, np.number) and dense.dtype != bool:
-            raise TypeError(f"adjacency must hold numbers, got dtype {dense.dtype}")
-        matrix = sp.coo_array(dense)
-    if matrix.shape[0] != matrix.shape[1]:
+    adjacency = adjacency if sp.issparse(adjacency) else np.asarray(adjacency)
+    if adjacency.ndim != 2:
+        raise ValueError(f"adjacency must be a square matrix, got shape {adjacency.shape}")
+    if adjacency.shape[0] != adjacency.shape[1]:
         raise ValueError(
-            f"adjacency must be square, got shape {matrix.shape}: every edge joins two nodes "
+            f"adjacency must be square, got shape {adjacency.shape}: every edge joins two nodes "
             "of the graph"
         )
-    if np.iscomplexobj(matrix.data):
-        raise TypeError("adjacency must hold real numbers")
+    if adjacency.dtype.kind not in "biuf":
+        raise TypeError(f"adjacency must hold real numbers, got dtype {adjacency.dtype}")
+    matrix = sp.coo_array(adjacency)
     weights = matrix.data.astype(np.float64, copy=False)
     if not np.isfinite(weights).all():
         raise ValueError("adjacency has NaN or infinite weights; remove those edges")
@@ -354,12 +353,9 @@ def _largest_of_duplicates(matrix: sp.csr_array) -> sp.csr_array:
     first = np.ones(matrix.nnz, dtype=bool)
     np.not_equal(matrix.indices[1:], matrix.indices[:-1], out=first[1:])
     first[matrix.indptr[:-1][np.diff(matrix.indptr) > 0]] = True  # a row's first entry is new
-    again = np.flatnonzero(~first)
-    if len(again):
-        indptr = (matrix.indptr - np.searchsorted(again, matrix.indptr)).astype(matrix.indptr.dtype)
-        data = matrix.data[first]
-        # Of the entries before the k-th repetition, k are repetitions too and gone from data.
-        np.maximum.at(data, again - np.arange(1, len(again) + 1), matrix.data[again])
+    if not first.all():
+        data = np.maximum.reduceat(matrix.data, np.flatnonzero(first))
+        indptr = np.append(0, np.cumsum(first, dtype=matrix.indptr.dtype))[matrix.indptr]
         matrix = sp.csr_array((data, matrix.indices[first], indptr), shape=matrix.shape)
     matrix.has_canonical_format = True
     return matrix
@@ -374,8 +370,7 @@ def _checked_features(features: Any, n_nodes: int) -> Any:
             matrix.sum_duplicates()
         values = matrix.data
     else:
-        matrix = np.asarray(features)
-        values = matrix
+        matrix = values = np.asarray(features)
     if matrix.ndim != 2:
         raise ValueError(f"features must be a matrix with one row per node, got {matrix.shape}")
     if matrix.shape[0] != n_nodes:
@@ -394,10 +389,7 @@ def _checked_ids(ids: Sequence | np.ndarray, n_nodes: int) -> np.ndarray:
     if names.shape != (n_nodes,):
         raise ValueError(f"ids must name each of the {n_nodes} nodes once, got shape {names.shape}")
     if names.dtype == object:  # of several types, perhaps, which cannot be sorted
-        given = names.tolist()
-        if len(set(given)) == n_nodes:
-            return names
-        repeated = [name for name, count in Counter(given).items() if count > 1]
+        repeated = [name for name, count in Counter(names.tolist()).items() if count > 1]
     else:
         values, counts = np.unique(names, return_counts=True)
         repeated = values[counts > 1].tolist()

@@ -104,8 +104,7 @@ def encode(y: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.nd
             ) from None
     else:
         classes = np.unique(np.asarray(classes))
-        known = set(classes.tolist())
-        unknown = [v for v in dict.fromkeys(y.tolist()) if v not in known]
+        unknown = _new_labels(classes, y)
         if unknown:
             raise ValueError(f"labels {unknown[:5]} are not among classes={classes.tolist()}")
     if classes.dtype == object and all(isinstance(v, str) for v in classes.tolist()):
@@ -116,16 +115,21 @@ def encode(y: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.nd
 
 def merged_classes(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The classes there are, and those among the labels that are new."""
-    known = set(classes.tolist())
-    new = [v for v in dict.fromkeys(labels.tolist()) if v not in known]
+    new = _new_labels(classes, labels)
     if not new:
         return classes
-    if {isinstance(v, str) for v in new} != {isinstance(v, str) for v in known}:
+    if {isinstance(v, str) for v in new} != {isinstance(v, str) for v in classes.tolist()}:
         raise ValueError(
             f"new labels {new[:5]} and the classes {classes.tolist()[:5]} are not of one type; "
             "write them the same way"
         )
     return np.unique(np.array([*classes.tolist(), *new]))
+
+
+def _new_labels(classes: np.ndarray, labels: np.ndarray) -> list[Any]:
+    """The labels that are none of the classes, each once."""
+    names = set(classes.tolist())
+    return [value for value in dict.fromkeys(labels.tolist()) if value not in names]
 
 
 def check_confidence(confidence: Any, n_nodes: int, labelled: np.ndarray) -> np.ndarray:
@@ -138,9 +142,10 @@ def check_confidence(confidence: Any, n_nodes: int, labelled: np.ndarray) -> np.
             f"label_confidence needs one value per node, shape ({n_nodes},), got {values.shape}"
         )
     values = values[labelled]
-    if not ((values > 0) & (values <= 1)).all():
-        bad = values[~((values > 0) & (values <= 1))][0]
+    is_bad = ~((values > 0) & (values <= 1))
+    if is_bad.any():
         raise ValueError(
-            f"label_confidence is the probability that a label is right, in (0, 1]; got {bad}"
+            "label_confidence is the probability that a label is right, in (0, 1]; got "
+            f"{values[is_bad][0]}"
         )
     return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 
-__all__ = ["Table", "joined_graph", "table_graph"]
+__all__ = ["Table", "joined_graph", "stack", "table_graph"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +44,27 @@ def table_graph(raw: Any, rows: FeatureRows, n_neighbors: int) -> Graph:
 
 
 def joined_graph(
-    known: Graph, known_rows: FeatureRows, raw: Any, rows: FeatureRows, k: int
+    graph: Graph, graph_rows: FeatureRows, raw: Any, rows: FeatureRows, k: int
 ) -> Graph:
     """The known rows followed by new ones, each new one linked to its nearest known rows only,
     which take no notice: so an answer does not depend on which other rows are asked about."""
-    n_known, n_new = known.n_nodes, len(rows)
-    searcher = _searcher(min(k, n_known)).fit(_coordinates(known_rows))
+    n_known, n_new = graph.n_nodes, len(rows)
+    searcher = _searcher(min(k, n_known)).fit(_coordinates(graph_rows))
     links = searcher.kneighbors_graph(_coordinates(rows))
-    adjacency = sp.block_array([[known.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
-    if sp.issparse(known.features) or sp.issparse(raw):
-        features: Any = sp.vstack([sp.csr_array(known.features), sp.csr_array(raw)], format="csr")
-    else:
-        features = np.vstack([np.asarray(known.features), raw])
-    graph = Graph(adjacency, features)
-    graph.n_settled = n_known
-    return graph
+    adjacency = sp.block_array([[graph.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
+    joined = Graph(adjacency, stack([graph.features, raw]))
+    joined.n_fitted_nodes = n_known
+    return joined
+
+
+def stack(matrices: Sequence[Any], axis: int = 0) -> Any:
+    """Features below or (axis 1) beside each other: csr if any are sparse; None for none."""
+    if len(matrices) < 2:
+        return matrices[0] if matrices else None
+    if any(sp.issparse(matrix) for matrix in matrices):
+        combine = sp.hstack if axis else sp.vstack
+        return sp.csr_array(combine([sp.csr_array(m) for m in matrices], format="csr"))
+    return np.concatenate([np.asarray(matrix) for matrix in matrices], axis)
 
 
 def _empty(n: int) -> sp.csr_array:

@@ -81,9 +81,9 @@ class MemoryOperator:
     def __init__(self, graph: Graph, self_loops: bool):
         self.degrees = graph.degrees
         self.products = 0
-        # Nodes that are not heard of by others: then S is not its own transpose.
-        self.is_symmetric = graph.n_settled is None
-        self._heard = graph.heard
+        # Nodes that no other node hears of: then S is not its own transpose.
+        self.is_symmetric = graph.n_fitted_nodes is None
+        self._incoming = graph.incoming
         # A node without edges keeps its eigenvalue zero (Chung 1997), as a loop would give it:
         # a filter then leaves its features as they are.
         is_alone = (self.degrees == 0).astype(np.float64)
@@ -97,7 +97,7 @@ class MemoryOperator:
 
     @property
     def cost(self) -> int:
-        return int(self._heard.nnz + np.count_nonzero(self._loops))
+        return int(self._incoming.nnz + np.count_nonzero(self._loops))
 
     def matmul(
         self,
@@ -125,7 +125,9 @@ class MemoryOperator:
     def _matrix(self, dtype: type[np.floating]) -> sp.csr_array:
         if dtype not in self._made:
             loops = self._loops
-            looped = sp.csr_array(self._heard + _diagonal(loops)) if loops.any() else self._heard
+            looped = (
+                sp.csr_array(self._incoming + _diagonal(loops)) if loops.any() else self._incoming
+            )
             root = 1.0 / np.sqrt(self.degrees + loops)
             scaled = looped.data * root[looped.indices]
             scaled *= np.repeat(root, np.diff(looped.indptr))

@@ -1,4 +1,4 @@
-"""What other packages add to nodegp: commands for its command line, methods to compare it with.
+"""What other packages add to nodegp: commands, methods to compare it with, data sets.
 
 They say so by entry points, of which the library reads the names; it imports none of them by name.
 `nodegp_paper`, which comes in the same wheel, is the first.
@@ -6,15 +6,16 @@ They say so by entry points, of which the library reads the names; it imports no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
 
-__all__ = ["baselines", "commands"]
+__all__ = ["baselines", "commands", "datasets"]
 
 
-def commands() -> dict[str, Callable[..., None]]:
-    """Functions that typer can make into commands, by name (group ``nodegp.commands``)."""
+def commands() -> dict[str, Any]:
+    """Commands by name (group ``nodegp.commands``): functions that typer can make into commands,
+    and typer's own apps of several."""
     return {entry.name: entry.load() for entry in entry_points(group="nodegp.commands")}
 
 
@@ -22,8 +23,17 @@ def baselines() -> dict[str, Callable[..., Any]]:
     """Makers of classifiers to compare with, by name: ``maker(random_state=, unlabelled=)`` has
     ``fit(graph, y, classes=)`` and ``predict_proba(graph)``. An entry of the group
     ``nodegp.baselines`` is a mapping of such names."""
-    every: dict[str, Callable[..., Any]] = {}
-    for entry in entry_points(group="nodegp.baselines"):
-        mapping: Mapping[str, Callable[..., Any]] = entry.load()
-        every.update(mapping)
-    return every
+    return _mappings("nodegp.baselines")
+
+
+def datasets() -> dict[str, Callable[..., Any]]:
+    """Loaders of data sets by name: ``loader(data_dir)`` gives a :class:`nodegp.datasets.Dataset`,
+    where ``data_dir`` is a folder or None. An entry of the group ``nodegp.datasets`` is a mapping
+    of such names."""
+    return _mappings("nodegp.datasets")
+
+
+def _mappings(group: str) -> dict[str, Callable[..., Any]]:
+    return {
+        name: value for entry in entry_points(group=group) for name, value in entry.load().items()
+    }

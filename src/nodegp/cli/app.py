@@ -10,7 +10,6 @@ import typer
 
 from nodegp import plugins
 from nodegp.cli import models, tables
-from nodegp.cli.data import app as data_app
 from nodegp.cli.demo import demo
 
 __all__ = ["app", "main"]
@@ -32,10 +31,12 @@ for _command in (
     *(models.update, models.explain, models.info),
 ):
     app.command(rich_help_panel=_OWN)(_command)
-app.add_typer(data_app, name="data", rich_help_panel=_PAPER)
 app.command(rich_help_panel=_PAPER)(demo)
 for _name, _command in plugins.commands().items():
-    app.command(_name, rich_help_panel=_PAPER)(_command)
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_name, rich_help_panel=_PAPER)
+    else:
+        app.command(_name, rich_help_panel=_PAPER)(_command)
 
 
 def _version(show: bool) -> None:

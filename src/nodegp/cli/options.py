@@ -77,8 +77,6 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "calibrate": "Temperature from leave-one-out.",
         "doubtful": "How many doubtful nodes to list.",
         "demo as_json": "Print numbers as JSON.",
-        "get data_dir": "Fetch into this folder instead of the cache folder.",
-        "check data_dir": "Check the Planetoid files in this folder, those of Cora included.",
     },
 }
 _OPTIONS = {name: (panel, text) for panel, rows in _PANELS.items() for name, text in rows.items()}
@@ -88,13 +86,11 @@ _ARGUMENTS = {
     "model": ("MODEL", "A model file."),
     "query model": ("[MODEL]", "A model file; none for a cold start."),
     "node": ("NODE", "The node's id."),
-    "names": ("NAME", "cora, citeseer, pubmed; all if none is named."),
 }
 
 # What is not text; how an option is written, where that is not its name; and so on.
 _KINDS: dict[Any, str] = {
-    Path: "model nodes edges labels features_npy features_npz out report data_dir",
-    list[str]: "names",
+    Path: "model nodes edges labels features_npy features_npz out report",
     int: "knn seed count folds doubtful",
     float: "coverage abstain_below",
     bool: "ignore_unknown as_json quiet new_classes",

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from nodegp.graph import Graph
 
+__all__ = ["Dataset"]
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

@@ -15,6 +15,8 @@ import scipy.sparse as sp
 from nodegp.datasets.base import Dataset
 from nodegp.graph import Graph
 
+__all__ = ["load_cora"]
+
 
 def load_cora() -> Dataset:
     """2,708 machine-learning papers, 5,278 citation links, 1,433 words, 7 topics.

@@ -7,6 +7,7 @@ vectorised: a million nodes take seconds.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from nodegp.datasets.base import Dataset
 from nodegp.graph import Graph
+
+__all__ = ["hub_graph", "synthetic"]
 
 N_TEST = 1000
 _BLOCK = 65_536  # rows of dense features made at a time
@@ -52,10 +55,29 @@ def synthetic(
     The training split has ``labels_per_class`` nodes of each class, the test split up to 1,000
     others, and "val" is empty.
     """
-    _check(n_nodes, n_classes, mean_degree, max_degree, homophily, n_features, feature_noise, power)
+    most_edges = min(max_degree, n_nodes - 1)
+    smallest_class = n_nodes // max(n_classes, 1)
+    _refuse(
+        (n_classes < 2, f"n_classes is {n_classes}; give at least 2"),
+        (n_nodes < 2 * n_classes, f"n_nodes is {n_nodes}; give at least 2 per class"),
+        (not 0 <= homophily <= 1, f"homophily is {homophily}; it is a share, from 0 to 1"),
+        (power <= 2, f"power is {power}; at 2 or below the mean degree is not finite"),
+        (n_features < 0, f"n_features is {n_features}; it cannot be negative"),
+        (feature_noise < 0, f"feature_noise is {feature_noise}; it cannot be negative"),
+        (
+            not 0 < mean_degree <= most_edges,
+            f"mean_degree is {mean_degree}; with {n_nodes} nodes and max_degree={max_degree} it "
+            f"lies above 0 and at most at {most_edges}",
+        ),
+        (
+            not 1 <= labels_per_class <= smallest_class,
+            f"labels_per_class is {labels_per_class}, but a class may have {smallest_class} of the "
+            f"{n_nodes} nodes; ask for at least 1 and at most that many, or draw more nodes",
+        ),
+    )
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n_nodes) % n_classes)  # as many nodes in each class
-    ends = _edge_ends(rng, n_nodes, mean_degree, min(max_degree, n_nodes - 1), power)
+    ends = _edge_ends(rng, n_nodes, mean_degree, most_edges, power)
     i, j = _pair(rng, ends, y, homophily)
     del ends
     adjacency = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n_nodes, n_nodes))
@@ -64,13 +86,9 @@ def synthetic(
         features = _word_features(rng, y, n_classes, n_features, feature_noise, n_words, dtype)
     elif n_features:
         features = _gaussian_features(rng, y, n_classes, n_features, feature_noise, dtype)
-    return Dataset(
-        name="synthetic",
-        graph=Graph(adjacency, features=features),
-        y=y,
-        splits=_splits(rng, y, n_classes, labels_per_class),
-        class_names=tuple(f"class {c}" for c in range(n_classes)),
-    )
+    data = _dataset("synthetic", adjacency, features, y, n_classes)
+    split = data.random_split(labels_per_class, rng, exclude=None, n_test=N_TEST)
+    return replace(data, splits=_splits(split["train"], split["test"]))
 
 
 def hub_graph(
@@ -89,16 +107,18 @@ def hub_graph(
     not be held at once. With ``label_hub`` the hub is a training node too; the test split is the
     hub, if it is not labelled, and up to 1,000 leaves.
     """
-    if not 1 <= n_labelled <= degree:
-        raise ValueError(
+    _refuse(
+        (
+            not 1 <= n_labelled <= degree,
             f"n_labelled is {n_labelled} and degree {degree}; "
-            "the hub needs at least one neighbour, and at most all of them can be labelled."
-        )
-    if n_classes < 2 or n_features < 1:
-        raise ValueError(
+            "the hub needs at least one neighbour, and at most all of them can be labelled",
+        ),
+        (
+            n_classes < 2 or n_features < 1,
             f"n_classes is {n_classes} and n_features {n_features}; "
-            "give at least 2 classes and 1 feature."
-        )
+            "give at least 2 classes and 1 feature",
+        ),
+    )
     rng = np.random.default_rng(seed)
     n_nodes = degree + 1
     # Classes in turn, so that even a few labelled leaves hold them all.
@@ -107,49 +127,30 @@ def hub_graph(
     adjacency = sp.coo_array(
         (np.ones(degree), (np.zeros(degree, dtype=np.int64), leaves)), shape=(n_nodes, n_nodes)
     )
-    hub = np.zeros(1, dtype=np.int64)
-    train, rest = leaves[:n_labelled], leaves[n_labelled : n_labelled + N_TEST]
-    return Dataset(
-        name="hub",
-        graph=Graph(
-            adjacency,
-            features=_gaussian_features(rng, y, n_classes, n_features, feature_noise, dtype),
-        ),
-        y=y,
-        splits={
-            "train": np.concatenate([hub, train]) if label_hub else train,
-            "val": np.zeros(0, dtype=np.int64),
-            "test": rest if label_hub else np.concatenate([hub, rest]),
-        },
-        class_names=tuple(f"class {c}" for c in range(n_classes)),
-    )
+    features = _gaussian_features(rng, y, n_classes, n_features, feature_noise, dtype)
+    train, test = leaves[:n_labelled], leaves[n_labelled : n_labelled + N_TEST]
+    if label_hub:
+        train = np.insert(train, 0, 0)
+    else:
+        test = np.insert(test, 0, 0)
+    data = _dataset("hub", adjacency, features, y, n_classes)
+    return replace(data, splits=_splits(train, test))
 
 
-def _check(
-    n_nodes: int,
-    n_classes: int,
-    mean_degree: float,
-    max_degree: int,
-    homophily: float,
-    n_features: int,
-    feature_noise: float,
-    power: float,
-) -> None:
-    problems = [
-        (n_classes < 2, f"n_classes is {n_classes}; give at least 2"),
-        (n_nodes < 2 * n_classes, f"n_nodes is {n_nodes}; give at least 2 per class"),
-        (not 0 <= homophily <= 1, f"homophily is {homophily}; it is a share, from 0 to 1"),
-        (power <= 2, f"power is {power}; at 2 or below the mean degree is not finite"),
-        (n_features < 0, f"n_features is {n_features}; it cannot be negative"),
-        (feature_noise < 0, f"feature_noise is {feature_noise}; it cannot be negative"),
-        (
-            not 0 < mean_degree <= min(max_degree, n_nodes - 1),
-            f"mean_degree is {mean_degree}; with {n_nodes} nodes and max_degree={max_degree} it "
-            f"lies above 0 and at most at {min(max_degree, n_nodes - 1)}",
-        ),
-    ]
-    for wrong, message in problems:
-        if wrong:
+def _dataset(
+    name: str, adjacency: sp.coo_array, features: Any, y: NDArray[np.int64], n_classes: int
+) -> Dataset:
+    class_names = tuple(f"class {c}" for c in range(n_classes))
+    return Dataset(name, Graph(adjacency, features), y, {}, class_names)
+
+
+def _splits(train: NDArray[np.int64], test: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    return {"train": train, "val": np.zeros(0, dtype=np.int64), "test": test}
+
+
+def _refuse(*problems: tuple[bool, str]) -> None:
+    for is_wrong, message in problems:
+        if is_wrong:
             raise ValueError(message + ".")
 
 
@@ -254,23 +255,3 @@ def _word_features(
     indptr = np.concatenate([[0], np.cumsum(new.sum(axis=1))])
     indices = words[new]
     return sp.csr_array((np.ones(len(indices), dtype), indices, indptr), shape=(len(y), n_features))
-
-
-def _splits(
-    rng: np.random.Generator, y: NDArray[np.int64], n_classes: int, labels_per_class: int
-) -> dict[str, NDArray[np.int64]]:
-    train = []
-    for c in range(n_classes):
-        nodes = np.flatnonzero(y == c)
-        if not 1 <= labels_per_class <= len(nodes):
-            raise ValueError(
-                f"labels_per_class is {labels_per_class}, but class {c} has {len(nodes)} of the "
-                f"{len(y)} nodes; ask for at least 1 and at most that many, or draw more nodes."
-            )
-        train.append(rng.choice(nodes, labels_per_class, replace=False))
-    chosen = np.sort(np.concatenate(train))
-    free = np.ones(len(y), dtype=bool)
-    free[chosen] = False
-    rest = np.flatnonzero(free)
-    test = np.sort(rng.choice(rest, min(N_TEST, len(rest)), replace=False))
-    return {"train": chosen, "val": np.zeros(0, dtype=np.int64), "test": test}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from nodegp.graph import Graph
+
+__all__ = ["as_names", "from_edges", "graph_of", "known_positions"]
 
 
 def from_edges(
@@ -29,9 +32,7 @@ def from_edges(
         ids = as_names(ids)
         if n_nodes not in (None, len(ids)):
             raise ValueError(f"n_nodes is {n_nodes}, but there are {len(ids)} ids; leave it out")
-        found = [positions_among(ids, end) for end in (sources, targets)]
-        refuse_unknown(list(zip((sources, targets), found, strict=True)))
-        sources, targets = found
+        sources, targets = known_positions(ids, [sources, targets])
         n_nodes = len(ids)
     elif n_nodes is None and features is not None:
         n_nodes = np.shape(features)[0]
@@ -87,7 +88,7 @@ def as_names(values: Any) -> np.ndarray:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def positions_among(ids: Any, names: Any) -> np.ndarray:
+def _positions_among(ids: Any, names: Any) -> np.ndarray:
     """Where each name stands among the ids, -1 for those that do not.
 
     Both are numpy arrays, or Arrow arrays of one type.
@@ -104,17 +105,18 @@ def positions_among(ids: Any, names: Any) -> np.ndarray:
     return np.asarray(pc.index_in(names, value_set=ids).fill_null(-1)).astype(np.int64)
 
 
-def refuse_unknown(ends: list[tuple[Any, np.ndarray]]) -> None:
-    """Raise if a name has no position among the ids, and list the first few."""
+def known_positions(ids: Any, ends: Sequence[Any]) -> list[np.ndarray]:
+    """The positions of each end's names among the ids; an error lists those that have none."""
+    positions = [_positions_among(ids, names) for names in ends]
     unknown: dict[Any, None] = {}
-    for names, found in ends:
-        lost = names.take(np.flatnonzero(found < 0))
-        unknown |= dict.fromkeys(lost.tolist() if hasattr(lost, "tolist") else lost.to_pylist())
+    for names, places in zip(ends, positions, strict=True):
+        unknown |= dict.fromkeys(names.take(np.flatnonzero(places < 0)).tolist())
     if unknown:
         raise ValueError(
             f"edges name {len(unknown)} ids that no node has, first: {list(unknown)[:5]}. Add "
             "those nodes, or leave those edges out."
         )
+    return positions
 
 
 def _ends(edges: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -125,8 +127,7 @@ def _ends(edges: Any) -> tuple[np.ndarray, np.ndarray]:
                 f"a tuple of edges is (sources, targets), got {len(edges)} entries; give pairs "
                 "as a list or an array of shape (edges, 2)"
             )
-        sources, targets = (as_names(end) for end in edges)
-        return sources, targets
+        return as_names(edges[0]), as_names(edges[1])
     if hasattr(edges, "__array__"):
         columns = np.asarray(edges)
         if columns.ndim != 2 or columns.shape[1] != 2:

@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from nodegp.graph import Graph
 from nodegp.interchange.edges import as_names, graph_of
 
+__all__ = ["from_networkx", "labels", "to_networkx"]
+
 FEATURES = "x"  # where PyTorch Geometric keeps them too
 
 
@@ -19,7 +21,8 @@ def from_networkx(G: Any, features: Any = None, weight: str | None = "weight") -
     """See :meth:`nodegp.Graph.from_networkx`."""
     number = {name: n for n, name in enumerate(G)}
     sources, targets, weights = [], [], []
-    for source, target, value in G.edges(data=weight, default=1.0) if weight else _plain(G):
+    # Where no weight is wanted, an attribute that no edge has: all get the default.
+    for source, target, value in G.edges(data=object() if weight is None else weight, default=1.0):
         if not isinstance(value, Real):
             raise ValueError(
                 f"the edge {source!r} - {target!r} has {weight}={value!r}, which is not a number; "
@@ -45,29 +48,25 @@ def to_networkx(graph: Graph) -> Any:
     except ImportError as missing:
         raise ImportError("this needs networkx: pip install 'nodegp[interop]'") from missing
     names = list(range(graph.n_nodes)) if graph.ids is None else graph.ids.tolist()
-    G = networkx.Graph()
-    G.add_nodes_from(names)
+    numbered = networkx.from_scipy_sparse_array(graph.adjacency)
+    G = networkx.relabel_nodes(numbered, dict(enumerate(names)))
     if graph.features is not None:
         for n, name in enumerate(names):
             row = graph.features[[n]]
             G.nodes[name][FEATURES] = row if sp.issparse(row) else row[0]
-    once = sp.triu(graph.adjacency, 1).tocoo()
-    G.add_weighted_edges_from(
-        (names[i], names[j], weight)
-        for i, j, weight in zip(
-            once.row.tolist(), once.col.tolist(), once.data.tolist(), strict=True
-        )
-    )
     return G
 
 
-def labels(G: Any, y: str | Mapping) -> list:
-    """Labels in node order, None where there is none: a node attribute, or node -> label."""
+def labels(G: Any, y: Any) -> list | None:
+    """Labels in node order, None where there is none: a node attribute, or node -> label. None
+    for any other y."""
     if isinstance(y, str):
-        found = [data.get(y) for _, data in G.nodes(data=True)]
-        if found and all(value is None for value in found):
+        values = [data.get(y) for _, data in G.nodes(data=True)]
+        if values and all(value is None for value in values):
             raise ValueError(f"no node has the attribute {y!r}; {_attributes(G)}")
-        return found
+        return values
+    if not isinstance(y, Mapping):
+        return None
     unknown = [node for node in y if node not in G]
     if unknown:
         raise ValueError(
@@ -76,17 +75,13 @@ def labels(G: Any, y: str | Mapping) -> list:
     return [y.get(node) for node in G]
 
 
-def _plain(G: Any) -> list[tuple[Any, Any, float]]:
-    return [(source, target, 1.0) for source, target in G.edges()]
-
-
 def _features(G: Any, features: Any) -> Any:
     """The feature matrix in node order; a matrix is taken as it is."""
     if features is None:
-        held = [data.get(FEATURES) for _, data in G.nodes(data=True)]
-        if not held or not all(sp.issparse(row) or np.ndim(row) == 1 for row in held):
+        rows = [data.get(FEATURES) for _, data in G.nodes(data=True)]
+        if not rows or not all(sp.issparse(row) or np.ndim(row) == 1 for row in rows):
             return None
-        return _stacked(held, FEATURES)
+        return _stacked(rows, FEATURES)
     if isinstance(features, str):
         return _stacked(_values(G, features), features)
     if isinstance(features, Sequence) and all(isinstance(name, str) for name in features):
@@ -130,5 +125,5 @@ def _stacked(rows: list, name: str) -> Any:
 
 
 def _attributes(G: Any) -> str:
-    known = sorted({str(key) for _, data in G.nodes(data=True) for key in data})
-    return f"attributes there are: {', '.join(known[:20])}" if known else "no node has any"
+    names = sorted({str(key) for _, data in G.nodes(data=True) for key in data})
+    return f"attributes there are: {', '.join(names[:20])}" if names else "no node has any"

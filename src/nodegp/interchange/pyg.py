@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from nodegp.graph import Graph
 from nodegp.interchange.edges import as_names, graph_of
 
+__all__ = ["from_pyg", "labels", "node_mask", "node_targets", "to_pyg"]
+
 
 def from_pyg(data: Any) -> Graph:
     """See :meth:`nodegp.Graph.from_pyg`."""
@@ -60,13 +62,15 @@ def to_pyg(graph: Graph, y: Any = None, splits: Mapping[str, Any] | None = None)
     return data
 
 
-def labels(data: Any) -> list:
-    """Labels in node order, None outside ``train_mask`` (if there is one)."""
-    y = node_targets(data).tolist()
-    mask = node_mask(data, "train")
-    if mask is None:
-        return y
-    return [value if chosen else None for value, chosen in zip(y, mask.tolist(), strict=True)]
+def labels(data: Any, y: Any = None) -> list | None:
+    """``data.y`` in node order, None outside ``train_mask`` (if there is one); None if there is
+    a y beside it."""
+    if y is not None:
+        return None
+    targets, mask = node_targets(data).astype(object), node_mask(data, "train")
+    if mask is not None:
+        targets[~mask] = None
+    return targets.tolist()
 
 
 def node_targets(data: Any) -> np.ndarray:
@@ -144,15 +148,10 @@ def _tensor(features: Any) -> Any:
     if not sp.issparse(features):
         return torch.from_numpy(np.array(features))  # a copy: it is the caller's to change
     starts, columns = features.indptr.astype(np.int64), features.indices.astype(np.int64)
+    a, b, c = (torch.tensor(part) for part in (starts, columns, features.data))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            torch.tensor(starts),
-            torch.tensor(columns),
-            torch.tensor(features.data),
-            size=features.shape,
-            check_invariants=True,
-        )
+        return torch.sparse_csr_tensor(a, b, c, size=features.shape, check_invariants=True)
 
 
 def _target(y: Any, n_nodes: int) -> Any:

@@ -1,22 +1,38 @@
-"""Which library an object comes from, told by its type alone, and what it is to an estimator."""
+"""Which library an object comes from, told by its type alone, and what it is to an estimator.
+
+``CONVERSIONS`` lists the libraries whose graphs are taken as they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from nodegp.graph import Graph
 from nodegp.interchange import networkx, pyg
 
+__all__ = ["CONVERSIONS", "Conversion", "as_graph", "node_labels"]
+
+
+class Conversion(NamedTuple):
+    """What a library's graph is to an estimator."""
+
+    graph: Callable[[Any], Graph]
+    labels: Callable[[Any, Any], list | None]
+    """Labels in node order (None where there is none) that y, or without it the object itself,
+    gives; None if y is not of the library's kind and stays as it is."""
+
+
+CONVERSIONS = {  # by the name of the package that the type comes from
+    "networkx": Conversion(networkx.from_networkx, networkx.labels),
+    "torch_geometric": Conversion(pyg.from_pyg, pyg.labels),
+}
+
 
 def as_graph(X: Any) -> Any:
     """A networkx graph or PyTorch Geometric ``Data`` as a Graph; anything else as it is."""
-    library = _library(X)
-    if library == "networkx":
-        return networkx.from_networkx(X)
-    if library == "torch_geometric":
-        return pyg.from_pyg(X)
-    return X
+    conversion = _conversion(X)
+    return X if conversion is None else conversion.graph(X)
 
 
 def node_labels(X: Any, y: Any, unlabelled: Any) -> Any:
@@ -26,28 +42,20 @@ def node_labels(X: Any, y: Any, unlabelled: Any) -> Any:
     a dict id -> label, or number -> label where it has no ids. On a ``Data`` without y, the labels
     are ``data.y`` at the nodes of its ``train_mask``, or at all if it has none.
     """
-    library = _library(X)
-    if library == "networkx" and isinstance(y, str | Mapping):
-        found = networkx.labels(X, y)
-    elif library == "torch_geometric" and y is None:
-        found = pyg.labels(X)
+    conversion, labels = _conversion(X), None
+    if conversion is not None:
+        labels = conversion.labels(X, y)
     elif isinstance(X, Graph) and isinstance(y, Mapping):
-        found = _labels(X, y)
-    else:
+        nodes = list(y)
+        places = X.numbers(nodes) if X.ids is None else X.positions(nodes)
+        labels = [None] * X.n_nodes
+        for place, label in zip(places.tolist(), y.values(), strict=True):
+            labels[place] = label
+    if labels is None:
         return y
-    return [unlabelled if value is None or value != value else value for value in found]
+    return [unlabelled if value is None or value != value else value for value in labels]
 
 
-def _labels(graph: Graph, y: Mapping) -> list:
-    """Labels in node order, None where there is none."""
-    nodes = list(y)
-    places = graph.numbers(nodes) if graph.ids is None else graph.positions(nodes)
-    found: list = [None] * graph.n_nodes
-    for place, label in zip(places.tolist(), y.values(), strict=True):
-        found[place] = label
-    return found
-
-
-def _library(X: Any) -> str:
-    homes = {kind.__module__.partition(".")[0] for kind in type(X).__mro__}
-    return next((name for name in ("networkx", "torch_geometric") if name in homes), "")
+def _conversion(X: Any) -> Conversion | None:
+    homes = (kind.__module__.partition(".")[0] for kind in type(X).__mro__)
+    return next((CONVERSIONS[home] for home in homes if home in CONVERSIONS), None)

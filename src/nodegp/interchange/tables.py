@@ -6,14 +6,17 @@ Only numbers become features here: no encoding of text or categories.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy.special import entr
 
 from nodegp.graph import Graph
-from nodegp.interchange.edges import graph_of, positions_among, refuse_unknown
+from nodegp.interchange.edges import graph_of, known_positions
+
+__all__ = ["FRAMES", "as_frame", "from_dataframes", "prediction_table"]
 
 
 def from_dataframes(
@@ -27,26 +30,17 @@ def from_dataframes(
     features: Sequence[str] | None = None,
 ) -> Graph:
     """See :meth:`nodegp.Graph.from_dataframes`."""
-    nodes, edges = arrow_table(nodes, "nodes"), arrow_table(edges, "edges")
-    names = _names(column(nodes, id, "nodes"), f"column {id!r} of the nodes")
-    ends = []
-    for end in (source, target):
-        what = f"column {end!r} of the edges"
-        ends.append(_like(_names(column(edges, end, "edges"), what), names, what, id))
-    found = [positions_among(names, end) for end in ends]
-    refuse_unknown(list(zip(ends, found, strict=True)))
-    weights = None
-    if weight is not None:
-        weights = numbers(column(edges, weight, "edges"), f"column {weight!r} of the edges")
+    nodes, edges = _arrow_table(nodes, "nodes"), _arrow_table(edges, "edges")
+    names = _names(nodes, id, "nodes")
+    ends = [_like(_names(edges, end, "edges"), end, names, id) for end in (source, target)]
+    sources, targets = known_positions(names, ends)
+    weights = None if weight is None else _numbers(edges, weight, "edges")
     if features is None:
-        held = (nodes.schema.pandas_metadata or {}).get("index_columns", [])
-        features = [name for name in nodes.column_names if name != id and name not in held]
-    parts = [
-        numbers(column(nodes, name, "nodes"), f"column {name!r} of the nodes") for name in features
-    ]
-    matrix = np.column_stack(parts) if parts else None
+        index = (nodes.schema.pandas_metadata or {}).get("index_columns", [])
+        features = [name for name in nodes.column_names if name != id and name not in index]
+    matrix = np.column_stack([_numbers(nodes, f, "nodes") for f in features]) if features else None
     ids = np.array(names.to_pylist()) if _is_text(names.type) else np.asarray(names)
-    return graph_of(found[0], found[1], weights, len(ids), matrix, ids)
+    return graph_of(sources, targets, weights, len(ids), matrix, ids)
 
 
 def prediction_table(
@@ -114,22 +108,24 @@ def _class_lists(classes: np.ndarray, proba: np.ndarray, sets: np.ndarray) -> An
 
 
 def as_frame(table: Any, kind: str) -> Any:
-    """An Arrow table as a dataframe of the library that ``kind`` names."""
-    if kind == "pyarrow":
-        return table
+    """An Arrow table as a dataframe of the library that ``kind`` names, one of ``FRAMES``."""
+    if kind not in FRAMES:
+        *most, last = map(repr, FRAMES)
+        raise ValueError(f"kind must be {', '.join(most)} or {last}, got {kind!r}")
     try:
-        if kind == "pandas":
-            return table.to_pandas()
-        if kind == "polars":
-            import polars
-
-            return polars.from_arrow(table)
+        return FRAMES[kind](table)
     except ImportError as missing:
         raise ImportError(f"this needs {kind}: pip install {kind}") from missing
-    raise ValueError(f"kind must be 'pyarrow', 'pandas' or 'polars', got {kind!r}")
 
 
-def arrow_table(frame: Any, what: str) -> Any:
+FRAMES: dict[str, Callable[[Any], Any]] = {  # by library, how it takes an Arrow table over
+    "pyarrow": lambda table: table,
+    "pandas": lambda table: table.to_pandas(),
+    "polars": lambda table: import_module("polars").from_arrow(table),
+}
+
+
+def _arrow_table(frame: Any, what: str) -> Any:
     """A pandas, polars or pyarrow table as a pyarrow one."""
     import pyarrow as pa
 
@@ -147,16 +143,16 @@ def arrow_table(frame: Any, what: str) -> Any:
     )
 
 
-def column(table: Any, name: str, what: str) -> Any:
+def _column(table: Any, name: str, what: str) -> Any:
     """One column in one piece, categories as what they stand for."""
     import pyarrow as pa
 
-    there = table.column_names.count(name)
-    if there != 1:
-        known = ", ".join(repr(other) for other in table.column_names[:20])
+    count = table.column_names.count(name)
+    if count != 1:
+        names = ", ".join(repr(other) for other in table.column_names[:20])
         raise ValueError(
-            f"the {what} table has {'several columns' if there else 'no column'} named {name!r}; "
-            f"its columns are {known}"
+            f"the {what} table has {'several columns' if count else 'no column'} named {name!r}; "
+            f"its columns are {names}"
         )
     values = table.column(name)
     if pa.types.is_dictionary(values.type):
@@ -165,7 +161,11 @@ def column(table: Any, name: str, what: str) -> Any:
     return _long_text(values).combine_chunks()
 
 
-def numbers(values: Any, what: str) -> np.ndarray:
+def _numbers(table: Any, name: str, which: str) -> np.ndarray:
+    return _as_numbers(_column(table, name, which), f"column {name!r} of the {which}")
+
+
+def _as_numbers(values: Any, what: str) -> np.ndarray:
     """A column of numbers, shape (rows,); of lists of numbers, all as long, (rows, length)."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -173,20 +173,18 @@ def numbers(values: Any, what: str) -> np.ndarray:
     kind, rows = values.type, len(values)
     if not rows:  # then its type may be anything
         return np.zeros(0)
-    is_list = any(
-        check(kind)
-        for check in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    )
-    if is_list:
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    if any(is_a(kind) for is_a in lists):
         lengths = np.asarray(pc.list_value_length(values).fill_null(-1))
-        if (lengths != max(lengths[0], 0)).any():
-            row = int(np.argmax(lengths != max(lengths[0], 0)))
+        is_other = lengths != max(lengths[0], 0)
+        if is_other.any():
+            row = int(np.argmax(is_other))
             raise ValueError(
                 f"{what} must hold lists of one length; row {row} (from 0) differs from the first"
             )
-        return numbers(pc.list_flatten(values), what).reshape(rows, lengths[0])
-    checks = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
-    if not any(check(kind) for check in checks):
+        return _as_numbers(pc.list_flatten(values), what).reshape(rows, lengths[0])
+    kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
+    if not any(is_a(kind) for is_a in kinds):
         raise ValueError(
             f"{what} holds {kind}, not numbers. Name the columns to use in features=[...], or "
             "turn this one into numbers first."
@@ -194,19 +192,20 @@ def numbers(values: Any, what: str) -> np.ndarray:
     if not pa.types.is_floating(kind):
         values = values.cast(pa.float64(), safe=False)
     array = values.to_numpy(zero_copy_only=False)
-    bad = ~np.isfinite(array)
-    if bad.any():
+    is_bad = ~np.isfinite(array)
+    if is_bad.any():
         raise ValueError(
-            f"{what} has {bad.sum()} values that are missing, NaN or infinite, first in row "
-            f"{int(bad.argmax())} (from 0); fill them or remove those rows"
+            f"{what} has {is_bad.sum()} values that are missing, NaN or infinite, first in row "
+            f"{int(is_bad.argmax())} (from 0); fill them or remove those rows"
         )
     return array
 
 
-def _names(values: Any, what: str) -> Any:
+def _names(table: Any, name: str, which: str) -> Any:
     """A column of ids: whole numbers as int64, or text."""
     import pyarrow as pa
 
+    values, what = _column(table, name, which), f"column {name!r} of the {which}"
     if values.null_count:
         row = int(np.argmax(np.asarray(values.is_null())))
         raise ValueError(f"{what} has no value in row {row} (from 0); every row needs an id")
@@ -222,12 +221,12 @@ def _names(values: Any, what: str) -> Any:
     )
 
 
-def _like(values: Any, ids: Any, what: str, id: str) -> Any:
+def _like(values: Any, end: str, ids: Any, id: str) -> Any:
     """Refuse ends of edges that could never equal an id."""
     if values.type != ids.type and len(values):
         raise ValueError(
-            f"{what} holds {values.type}, but the ids in {id!r} are {ids.type}; convert one of "
-            "them so that both are text or both whole numbers"
+            f"column {end!r} of the edges holds {values.type}, but the ids in {id!r} are "
+            f"{ids.type}; convert one of them so that both are text or both whole numbers"
         )
     return values.cast(ids.type)
 

@@ -2,7 +2,8 @@
 
 :func:`read_tables` reads what a model is fitted on and returns with it the :class:`Encoder`
 that turns later rows into the same features; :func:`join_tables` joins such rows to the graph;
-:func:`read_labels` reads labels for a graph that is there already.
+:func:`read_labels` reads labels for a graph that is there already; ``nodegp.io.write`` writes
+tables. The formats of tables, and how to add one, are in ``nodegp.io.formats``.
 """
 
 from nodegp.io.encoder import Encoder

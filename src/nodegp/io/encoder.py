@@ -10,17 +10,19 @@ model takes them with ``features="raw"``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from nodegp.io.columns import Chosen
-from nodegp.io.numeric import Numbers
-from nodegp.io.readers import DenseFile, Inputs, Lists, Reader, SparseFile
-from nodegp.io.textual import Categories, Words
+from nodegp.io import readers
+from nodegp.io.columns import FeatureColumns
+from nodegp.io.readers import Findings, Inputs, Numbers, Reader
+from nodegp.neighbours import stack
 from nodegp.preprocessing import UNIT, WORDS, Preprocessor, kind_for
+
+__all__ = ["Encoder"]
 
 # So many numeric columns may be words written out; fewer are measurements, even if mostly zero.
 _MANY_COLUMNS = 100
@@ -37,20 +39,21 @@ class Part:
     factor: float
 
     def encode(self, inputs: Inputs) -> Any:
-        return self._scaled(_prepared(self.reader.read(inputs), self.preprocessor))
+        return _scaled(_prepared(self.reader.read(inputs), self.preprocessor), self.factor)
 
-    def _scaled(self, matrix: Any) -> Any:
-        if self.factor != 1.0:
-            matrix *= self.factor
-        return matrix
+    def to_dict(self) -> dict[str, Any]:
+        settings = {f.name: getattr(self.preprocessor, f.name) for f in fields(Preprocessor)}
+        for name, value in settings.items():
+            settings[name] = value.tolist() if isinstance(value, np.ndarray) else value
+        return {"reader": self.reader.to_dict(), "preprocessor": settings, "factor": self.factor}
 
-
-@dataclass(frozen=True)
-class Findings:
-    """What was noticed while an encoder was fitted, by column."""
-
-    dropped: dict[str, str] = field(default_factory=dict)
-    gaps: dict[str, int] = field(default_factory=dict)
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Part:
+        settings = dict(data["preprocessor"])
+        for name, value in settings.items():
+            settings[name] = np.array(value, np.float64) if isinstance(value, list) else value
+        reader = Reader.from_dict(data["reader"])
+        return cls(reader, Preprocessor(**settings), float(data["factor"]))
 
 
 @dataclass(frozen=True)
@@ -61,31 +64,31 @@ class Encoder:
 
     @classmethod
     def fit(
-        cls, inputs: Inputs, chosen: Chosen, counts: str = "damped"
+        cls, inputs: Inputs, columns: FeatureColumns, counts: str = "damped"
     ) -> tuple[Encoder, Any, Findings]:
         """The encoder, the features of the rows it is fitted on, and what was noticed.
 
         ``counts`` is the preprocessing of counts of words.
         """
-        raw, findings = _read_all(inputs, chosen)
-        parts: list[Part] = []
-        matrices = []
+        findings = Findings()
+        raw = _read_all(inputs, columns, findings)
+        parts, matrices, n_parts = [], [], len(raw)
         for reader in list(raw):
-            kind = _kind(reader, raw[reader], counts)
             values = raw.pop(reader)  # let go as soon as it is used
+            kind = _kind(reader, values, counts)
             if kind in UNIT and isinstance(reader, Numbers):
                 values = sp.csr_array(values)
             preprocessor = Preprocessor.fit(values, kind)
             matrix = _prepared(values, preprocessor)
             del values
-            part = Part(reader, preprocessor, _factor(matrix, len(parts) + len(raw) + 1))
-            matrices.append(part._scaled(matrix))
-            parts.append(part)
-        return cls(tuple(parts)), _side_by_side(matrices), findings
+            factor = _factor(matrix, n_parts)
+            matrices.append(_scaled(matrix, factor))
+            parts.append(Part(reader, preprocessor, factor))
+        return cls(tuple(parts)), stack(matrices, axis=1), findings
 
     def encode(self, inputs: Inputs) -> Any:
         """The features of these rows: csr, an array, or None if the model has no features."""
-        features = _side_by_side([part.encode(inputs) for part in self.parts])
+        features = stack([part.encode(inputs) for part in self.parts], axis=1)
         if features is not None:
             _refuse_far(features, str(inputs.table.path))
         return features
@@ -95,7 +98,9 @@ class Encoder:
         return [name for part in self.parts for name in part.reader.columns()]
 
     def text_columns(self) -> list[str]:
-        return [name for part in self.parts for name in part.reader.text_columns()]
+        """Those that a text file must not have parsed."""
+        parts = [part for part in self.parts if part.reader.as_written]
+        return [name for part in parts for name in part.reader.columns()]
 
     def describe(self) -> list[str]:
         """The sources in words, one each."""
@@ -107,74 +112,41 @@ class Encoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data (for JSON) from which :meth:`from_dict` builds an equal encoder."""
-        return {
-            "parts": [
-                {
-                    "reader": part.reader.to_dict(),
-                    "preprocessor": {
-                        "kind": part.preprocessor.kind,
-                        "scale": _plain(part.preprocessor.scale),
-                        "unit_rows": part.preprocessor.unit_rows,
-                        "centre": _plain(part.preprocessor.centre),
-                        "n_features": part.preprocessor.n_features,
-                    },
-                    "factor": part.factor,
-                }
-                for part in self.parts
-            ]
-        }
+        return {"parts": [part.to_dict() for part in self.parts]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Encoder:
-        parts = []
-        for part in data["parts"]:
-            settings = dict(part["preprocessor"])
-            for name in ("scale", "centre"):
-                if settings[name] is not None:
-                    settings[name] = np.array(settings[name], dtype=np.float64)
-            reader = Reader.from_dict(part["reader"])
-            parts.append(Part(reader, Preprocessor(**settings), float(part["factor"])))
-        return cls(tuple(parts))
+        return cls(tuple(Part.from_dict(part) for part in data["parts"]))
 
 
-def _read_all(inputs: Inputs, chosen: Chosen) -> tuple[dict[Reader, Any], Findings]:
+def _read_all(inputs: Inputs, columns: FeatureColumns, findings: Findings) -> dict[Reader, Any]:
     """Every source with its raw matrix."""
-    table, findings = inputs.table, Findings()
-    raw: dict[Reader, Any] = {}
-    if chosen.numbers:
-        numbers, matrix, dropped, gaps = Numbers.fit(table, chosen.numbers)
-        findings.dropped.update(dropped)
-        findings.gaps.update(gaps)
-        if numbers is not None:
-            raw[numbers] = matrix
-    readers: list[Reader] = []
-    if chosen.categories:
-        categories, dropped = Categories.fit(table, chosen.categories)
-        findings.dropped.update(dropped)
-        if categories is not None:
-            readers.append(categories)
-    readers += [Words.fit(table, name) for name in chosen.texts]
-    readers += [Lists.fit(table, name) for name in chosen.lists]
-    if inputs.npy is not None:
-        readers.append(DenseFile(inputs.npy.shape[1]))
-    if inputs.npz is not None:
-        readers.append(SparseFile(inputs.npz.shape[1]))
-    return raw | {reader: reader.read(inputs) for reader in readers}, findings
+    table = inputs.table
+    numbers = Numbers.fit(table, columns.numbers, findings)
+    sources: list[Reader | None] = [
+        readers.Categories.fit(table, columns.categories, findings),
+        *(readers.Words.fit(table, name) for name in columns.texts),
+        *(readers.Lists.fit(table, name) for name in columns.lists),
+        None if inputs.npy is None else readers.DenseFile(inputs.npy.shape[1]),
+        None if inputs.npz is None else readers.SparseFile(inputs.npz.shape[1]),
+    ]
+    raw: dict[Reader, Any] = {} if numbers is None else dict([numbers])
+    return raw | {reader: reader.read(inputs) for reader in sources if reader is not None}
 
 
 def _kind(reader: Reader, raw: Any, counts: str) -> str:
     """The preprocessing that suits a source."""
-    others = "root" if counts == "damped" else "l2"  # weights of words
+    weights = "root" if counts == "damped" else "l2"  # of words that are not counts
     if isinstance(reader, Numbers):
         wide = len(reader.names) >= _MANY_COLUMNS and not reader.with_gaps
         kind = kind_for(raw) if wide else "standardise"
-        return {"damped": counts, "l2": others}.get(kind, kind)
-    if isinstance(reader, Categories):
+        return {"damped": counts, "l2": weights}.get(kind, kind)
+    if isinstance(reader, readers.Categories):
         return "raw"
-    if isinstance(reader, Words):
+    if isinstance(reader, readers.Words):
         return counts
-    if isinstance(reader, SparseFile) and raw.nnz and raw.data.min() >= 0:
-        return counts if np.array_equal(raw.data, np.round(raw.data)) else others
+    if isinstance(reader, readers.SparseFile) and raw.nnz and raw.data.min() >= 0:
+        return counts if np.array_equal(raw.data, np.round(raw.data)) else weights
     return "l2"
 
 
@@ -192,6 +164,12 @@ def _prepared(raw: Any, preprocessor: Preprocessor) -> Any:
         block = np.arange(start, min(start + step, n_rows))
         prepared[start : start + step] = preprocessor.transform(raw, block).values.numpy()
     return prepared
+
+
+def _scaled(matrix: Any, factor: float) -> Any:
+    if factor != 1.0:
+        matrix *= factor
+    return matrix
 
 
 def _factor(matrix: Any, n_parts: int) -> float:
@@ -216,15 +194,3 @@ def _refuse_far(features: Any, path: str) -> None:
         f"{path} has a number in row {row} that is {_FARTHEST:.0e} times as large as those that "
         "the model was fitted to"
     )
-
-
-def _side_by_side(matrices: list[Any]) -> Any:
-    if len(matrices) < 2:
-        return matrices[0] if matrices else None
-    if any(sp.issparse(matrix) for matrix in matrices):
-        return sp.csr_array(sp.hstack([sp.csr_array(m) for m in matrices], format="csr"))
-    return np.hstack(matrices)
-
-
-def _plain(array: np.ndarray | None) -> list[float] | None:
-    return None if array is None else array.tolist()

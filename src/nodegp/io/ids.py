@@ -14,10 +14,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.io.tables import Table, short
+from nodegp.io.tables import Table, is_text
+from nodegp.io.words import listed, short
+
+__all__ = [
+    "TEXT",
+    "Index",
+    "as_names",
+    "examples",
+    "ids_of",
+    "names_of",
+    "require_all",
+    "without_empty",
+]
 
 TEXT = pa.large_string()
-_SHOWN = 5  # names listed in an error
+_LISTED = 5  # names in an error
+
+
+def ids_of(table: Table, column: str) -> pa.ChunkedArray:
+    """A column of ids, none of which is missing."""
+    names = names_of(table, column, "ids")
+    require_all(names, table, column)
+    return names
 
 
 def names_of(table: Table, column: str, what: str) -> pa.ChunkedArray:
@@ -26,19 +45,20 @@ def names_of(table: Table, column: str, what: str) -> pa.ChunkedArray:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        if not table.written:
-            return without_empty(values.cast(TEXT))
-        names = _numbers_if_written_so(values.cast(TEXT))
-        _require_one_line(names, where)
-        return names
-    if pa.types.is_boolean(kind):
+    if is_text(kind):
+        text = values.cast(TEXT)
+        if not table.is_text:
+            return without_empty(text)
+        # A quote that is never closed swallows the rest of a file without another sign.
+        hint = "; is a quote not closed there?"
+        trimmed = pc.utf8_trim_whitespace(text)
+        table.refuse(column, pc.match_substring(trimmed, "\n"), "has a line break", hint)
+        return _numbers_if_written_so(without_empty(trimmed))
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return values.cast(pa.string()).cast(TEXT)  # as a text file would have it
     if pa.types.is_floating(kind):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
-    if pa.types.is_null(kind):
-        return values.cast(TEXT)
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+    elif not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
         raise ValueError(f"{where} holds {kind}; {what} are whole numbers or text")
     try:
         return values.cast(pa.int64())
@@ -49,7 +69,6 @@ def names_of(table: Table, column: str, what: str) -> pa.ChunkedArray:
 
 
 def _numbers_if_written_so(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    text = without_empty(pc.utf8_trim_whitespace(text))
     try:
         numbers = text.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -58,38 +77,23 @@ def _numbers_if_written_so(text: pa.ChunkedArray) -> pa.ChunkedArray:
     return numbers if same else text  # None: every one is empty
 
 
-def _require_one_line(names: pa.ChunkedArray, where: str) -> None:
-    """A quote that is never closed swallows the rest of a file without another sign."""
-    if names.type != TEXT:
-        return
-    broken = pc.match_substring(names, "\n")
-    if pc.any(broken).as_py():
-        row = pc.index(broken, True).as_py() + 1
-        raise ValueError(f"{where} has a line break in row {row}; is a quote not closed there?")
-
-
 def without_empty(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text with null in place of what is empty."""
-    empty = pc.equal(text, "")
-    if not pc.any(empty).as_py():
-        return text
-    return pc.if_else(empty, pa.scalar(None, TEXT), text)
+    is_empty = pc.equal(text, "")
+    if not pc.any(is_empty).as_py():
+        return text  # and not a copy
+    return pc.if_else(is_empty, pa.scalar(None, TEXT), text)
 
 
-def require_all(names: pa.ChunkedArray, where: str, what: str) -> None:
-    """Raise if a name is missing."""
+def require_all(names: pa.ChunkedArray, table: Table, column: str) -> None:
+    """Raise if an id of a column is missing."""
     if names.null_count:
-        row = pc.index(pc.is_null(names), True).as_py() + 1
-        raise ValueError(f"{where} has no {what} in row {row} ({names.null_count} rows in all)")
+        table.refuse(column, pc.is_null(names), "has no id", f" ({names.null_count} rows in all)")
 
 
-def as_array(names: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Names as numpy has them: int64, or objects that are str."""
-    return names.to_numpy(zero_copy_only=False)
-
-
-def from_array(names: np.ndarray) -> pa.Array:
-    """The names that :func:`as_array` made, or other ids of a graph."""
+def as_names(ids: Any) -> pa.Array:
+    """The ids of a graph as whole numbers or text."""
+    names = np.asarray(ids)
     if names.dtype.kind in "iu":
         return pa.array(names).cast(pa.int64())
     return pa.array([str(name) for name in names.tolist()], TEXT)
@@ -112,9 +116,8 @@ class Index:
             # Numbers have one way to be written, so text is what both can be compared as.
             return Index(self.names.cast(TEXT)).find(names.cast(TEXT))
         if self._table is None:
-            found = pc.index_in(names, value_set=self.names)
-            found = pc.fill_null(found, -1) if found.null_count else found
-            return found.to_numpy(zero_copy_only=False)
+            places = pc.index_in(names, value_set=self.names)
+            return pc.fill_null(places, -1).to_numpy(zero_copy_only=False)
         offset = names.to_numpy(zero_copy_only=False) - self._low
         if not len(offset):
             return np.zeros(0, np.int32)
@@ -133,14 +136,13 @@ class Index:
         if self._table is None and len(pc.unique(self.names)) == len(self):
             return
         again = np.flatnonzero(self.find(self.names) != np.arange(len(self)))
-        if not len(again):
-            return
-        rows = again[:_SHOWN].tolist()
-        shown = [f"{_shown(self.names[row].as_py())} in row {row + 1}" for row in rows]
-        raise ValueError(
-            f"{where} has {len(again)} ids that were there before: {', '.join(shown)}. "
-            "Each node needs an id of its own."
-        )
+        if len(again):
+            rows = again[:_LISTED].tolist()
+            repeated = [f"{_quoted(self.names[row].as_py())} in row {row + 1}" for row in rows]
+            raise ValueError(
+                f"{where} has {len(again)} ids that were there before: {', '.join(repeated)}. "
+                "Each node needs an id of its own."
+            )
 
 
 def _lookup_table(names: pa.Array) -> tuple[np.ndarray | None, int]:
@@ -158,11 +160,8 @@ def _lookup_table(names: pa.Array) -> tuple[np.ndarray | None, int]:
 
 def examples(names: Any) -> str:
     """A few different names, for an error."""
-    different = list(dict.fromkeys(names))
-    more = len(different) - _SHOWN
-    listed = ", ".join(_shown(name) for name in different[:_SHOWN])
-    return listed + (f" and {more} more" if more > 0 else "")
+    return listed([_quoted(name) for name in dict.fromkeys(names)], _LISTED)
 
 
-def _shown(name: Any) -> str:
+def _quoted(name: Any) -> str:
     return repr(short(name) if isinstance(name, str) else name)

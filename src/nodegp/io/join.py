@@ -10,17 +10,19 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from nodegp.graph import Graph
+from nodegp.graph import Graph, all_edges
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
-from nodegp.io.ids import TEXT, Index, as_array, from_array
-from nodegp.io.load import Column, inputs_of, node_index, raw_rows
-from nodegp.io.tables import TableFile
-from nodegp.neighbours import joined_graph
+from nodegp.io.ids import TEXT, Index, as_names
+from nodegp.io.load import inputs_of, node_index, raw_rows
+from nodegp.io.tables import Column, TableFile
+from nodegp.neighbours import joined_graph, stack
+
+__all__ = ["join_tables"]
 
 
 def join_tables(
-    known: Graph,
+    graph: Graph,
     encoder: Encoder,
     nodes: str | Path,
     edges: str | Path | None = None,
@@ -43,9 +45,9 @@ def join_tables(
     Returns
     -------
     graph : the known nodes in their order, followed by the new ones
-    asked : the positions in it of the rows of the nodes file, in their order
+    positions : where in it the rows of the nodes file are, in their order
     """
-    if known.ids is None:
+    if graph.ids is None:
         raise ValueError("the known graph has no ids, so nothing can be joined to it")
     file = TableFile.open(nodes)
     id_name = file.find(1 if id is None else id, "ids")
@@ -57,52 +59,44 @@ def join_tables(
     table = file.read([id_name, *encoder.columns()], text=[id_name, *encoder.text_columns()])
     rows = node_index(table, id_name)
     features = encoder.encode(inputs_of(table, features_npy, features_npz))
-    everyone, asked = _numbered(Index(from_array(known.ids)), rows)
-    n_new = len(everyone) - known.n_nodes
-    features = _with_rows(known.features, features, asked, n_new)
+    everyone, positions = _numbered(Index(as_names(graph.ids)), rows)
+    n_new = len(everyone) - graph.n_nodes
+    features = _with_rows(graph.features, features, positions, n_new)
     if edges is not None:
-        added = read_edges(edges, everyone, edge_columns, weight, ignore_unknown).matrix
+        added, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
+        adjacency = all_edges([graph.adjacency, added])
     elif knn is not None and n_new:
         if features is None:
             raise ValueError("the model has no features, so new nodes need edges")
-        new = features[known.n_nodes :]
-        joined = joined_graph(known, raw_rows(known.features), new, raw_rows(new), knn)
-        added = joined.adjacency.tocoo()
+        new = features[graph.n_nodes :]
+        joined = joined_graph(graph, raw_rows(graph.features), new, raw_rows(new), knn)
+        adjacency = joined.adjacency
     else:
-        added = sp.coo_array((len(everyone), len(everyone)))
-    return Graph(_together(known, added), features, as_array(everyone.names)), asked
+        adjacency = sp.block_diag([graph.adjacency, sp.csr_array((n_new, n_new))])
+    return Graph(adjacency, features, everyone.names.to_numpy(zero_copy_only=False)), positions
 
 
-def _numbered(known: Index, rows: Index) -> tuple[Index, np.ndarray]:
+def _numbered(nodes: Index, rows: Index) -> tuple[Index, np.ndarray]:
     """Known names followed by new ones, and where the rows stand among them."""
-    asked = known.find(rows.names).astype(np.intp)
-    new = np.flatnonzero(asked < 0)
-    asked[new] = len(known) + np.arange(len(new))
-    parts = [known.names, rows.names.take(pa.array(new))]
+    positions = nodes.find(rows.names).astype(np.intp)
+    new = np.flatnonzero(positions < 0)
+    positions[new] = len(nodes) + np.arange(len(new))
+    parts = [nodes.names, rows.names.take(pa.array(new))]
     if parts[0].type != parts[1].type:
         parts = [part.cast(TEXT) for part in parts]
-    return Index(pa.concat_arrays(parts)), asked
+    return Index(pa.concat_arrays(parts)), positions
 
 
-def _with_rows(known: Any, rows: Any, asked: np.ndarray, n_new: int) -> Any:
+def _with_rows(features: Any, rows: Any, positions: np.ndarray, n_new: int) -> Any:
     """The known features followed by new rows, with rows of known nodes in their place."""
-    if (known is None) != (rows is None) or (rows is not None and known.shape[1] != rows.shape[1]):
+    widths = [None if matrix is None else matrix.shape[1] for matrix in (features, rows)]
+    if widths[0] != widths[1]:
         raise ValueError("the known graph's features were not made by this encoder")
-    if known is None:
+    if features is None:
         return None
-    n_known = known.shape[0]
-    take = np.arange(n_known + n_new)
-    take[asked] = n_known + np.arange(len(asked))
-    if sp.issparse(known) or sp.issparse(rows):
-        stacked: Any = sp.vstack([sp.csr_array(known), sp.csr_array(rows)], format="csr")
-    else:
-        stacked = np.vstack([known, rows])
-    return stacked if n_new == len(asked) else stacked[take]
-
-
-def _together(known: Graph, added: sp.coo_array) -> sp.coo_array:
-    """All edges one after the other; the graph takes the larger weight of any given twice."""
-    old = known.adjacency.tocoo()
-    parts = zip((old.data, old.row, old.col), (added.data, added.row, added.col), strict=True)
-    data, row, col = (np.concatenate(part) for part in parts)
-    return sp.coo_array((data, (row, col)), shape=added.shape)
+    n_known, stacked = features.shape[0], stack([features, rows])
+    if n_new == len(positions):
+        return stacked
+    order = np.arange(n_known + n_new)
+    order[positions] = n_known + np.arange(len(positions))
+    return stacked[order]

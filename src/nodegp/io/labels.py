@@ -10,19 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.io.ids import (
-    TEXT,
-    Index,
-    examples,
-    from_array,
-    names_of,
-    require_all,
-    without_empty,
-)
-from nodegp.io.tables import Table, TableFile
+from nodegp.io.ids import TEXT, Index, as_names, examples, names_of, require_all, without_empty
+from nodegp.io.tables import Column, Table, TableFile
+
+__all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels"]
 
 GAP = int(np.iinfo(np.int64).min)  # no label, among labels that are whole numbers
-
 
 _WHOLE = r"^-?(0|[1-9]\d{0,17})(\.0+)?$"
 
@@ -30,9 +23,10 @@ _WHOLE = r"^-?(0|[1-9]\d{0,17})(\.0+)?$"
 def read_labels(
     path: str | Path,
     ids: Sequence | np.ndarray,
-    id: str | int | None = None,
-    label: str | int | None = None,
+    id: Column | None = None,
+    label: Column | None = None,
     *,
+    usual: tuple[str | None, str | None] = (None, None),
     classes: Sequence | np.ndarray | None = None,
     ignore_unknown: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -44,6 +38,7 @@ def read_labels(
     ids : the ids of the graph's nodes, in its order
     id : the column of ids, by name or position from 1; by default the first
     label : the column of labels; by default the one named "label", or the second of two
+    usual : names of these two columns that come before those defaults if the file has them
     classes : the classes there are, if they are known
         If they are text, labels that look like numbers are read as text too.
     ignore_unknown : skip ids that no node has, where otherwise they are an error
@@ -53,11 +48,10 @@ def read_labels(
     positions : (L,) numbers of the labelled nodes, in the order of the file
     values : (L,) their labels, int64 or str objects
     """
-    index = Index(from_array(np.asarray(ids)))
-    positions, labels, _ = labels_by_position(path, index, id, label, ignore_unknown)
+    index = Index(as_names(ids))
+    positions, labels, _ = _by_position(path, index, id, label, usual, ignore_unknown)
     if classes is not None and len(classes):
-        as_text = isinstance(np.asarray(classes).tolist()[0], str)
-        if as_text:
+        if isinstance(np.asarray(classes).tolist()[0], str):
             labels = labels.cast(TEXT)
         elif labels.type == TEXT:
             raise ValueError(
@@ -67,45 +61,78 @@ def read_labels(
     return positions, labels.to_numpy(zero_copy_only=False)
 
 
-def labels_by_position(
+def file_labels(
+    path: str | Path, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
+) -> tuple[np.ndarray, dict[Any, int], int]:
+    """Labels of all nodes by a file of their own, class counts, and how many were of unknown ids.
+
+    ``id`` is the column of ids if the file has it.
+    """
+    usual = (id, None)
+    positions, labels, n_unknown = _by_position(path, index, None, label, usual, ignore_unknown)
+    if not len(positions):
+        raise ValueError(
+            f"{path} has labels only for ids that are not in the nodes file, so no node has a label"
+        )
+    everywhere = np.full(len(index), None, dtype=object)
+    everywhere[positions], classes = _as_objects(pa.chunked_array([labels]))
+    return everywhere, classes, n_unknown
+
+
+def table_labels(table: Table, column: str) -> tuple[np.ndarray, dict[Any, int]]:
+    """Labels of all nodes by a column of their table, and class counts."""
+    return _as_objects(_label_column(table, column))
+
+
+def _by_position(
     path: str | Path,
     index: Index,
-    id: str | int | None,
-    label: str | int | None,
+    id: Column | None,
+    label: Column | None,
+    usual: tuple[Column | None, Column | None],
     ignore_unknown: bool,
 ) -> tuple[np.ndarray, pa.Array, int]:
     """Positions, labels (int64 or text without gaps), and how many were of unknown ids."""
     file = TableFile.open(path)
+    id, label = (
+        own if column is None and own in file.names else column
+        for column, own in zip((id, label), usual, strict=True)
+    )
     id_name = file.find(1 if id is None else id, "ids")
     label_name = label_name_in(file, label)
     if id_name == label_name:
         raise ValueError(f"column {id_name!r} of {path} cannot be both id and label")
-    if id is None and file.delimiter and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
+    if id is None and file.is_text and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
         raise ValueError(
             f"{path} has no header: its first line is for node {id_name.strip()!r}. Add a line "
             "with the names of the columns, such as id,label"
         )
     table = file.read([id_name, label_name], text=[id_name, label_name])
-    names, labels = names_of(table, id_name, "ids"), label_column(table, label_name)
-    given = pc.is_valid(labels)
-    names, labels = names.filter(given), labels.filter(given).combine_chunks()
-    require_all(names, table.where(id_name), "id")
-    positions = index.find(names)
-    known = positions >= 0
-    if not known.all():
-        if not ignore_unknown:
-            unknown = names.filter(pa.array(~known)).to_pylist()
-            raise ValueError(
-                f"{len(unknown)} labels of {path} are for nodes that are not in the graph: "
-                f"{examples(unknown)}. Remove them, or pass --ignore-unknown (in Python "
-                "ignore_unknown=True)."
-            )
-        positions, labels = positions[known], labels.filter(pa.array(known))
-    unknown_count = int(np.count_nonzero(~known))
-    return *_once_each(path, positions.astype(np.intp), labels, index), unknown_count
+    names, labels = names_of(table, id_name, "ids"), _label_column(table, label_name)
+    is_label = pc.is_valid(labels)
+    names, labels = names.filter(is_label), labels.filter(is_label).combine_chunks()
+    require_all(names, table, id_name)
+    positions = index.find(names).astype(np.intp)
+    is_known = positions >= 0
+    n_unknown = int(np.count_nonzero(~is_known))
+    if n_unknown and not ignore_unknown:
+        raise ValueError(
+            f"{n_unknown} labels of {path} are for nodes that are not in the graph: "
+            f"{examples(names.filter(pa.array(~is_known)).to_pylist())}. Remove them, or pass "
+            "--ignore-unknown (in Python ignore_unknown=True)."
+        )
+    positions, labels = positions[is_known], labels.filter(pa.array(is_known))
+    # Each node's label once; two that differ are an error.
+    _, first, group = np.unique(positions, return_index=True, return_inverse=True)
+    row = pc.index(pc.not_equal(labels, labels.take(pa.array(first[group]))), True).as_py()
+    if row >= 0:
+        name = index.names[int(positions[row])].as_py()
+        raise ValueError(f"{path} has two different labels for node {name!r}; keep one")
+    first.sort()
+    return positions[first], labels.take(pa.array(first)), n_unknown
 
 
-def label_name_in(file: TableFile, label: str | int | None) -> str:
+def label_name_in(file: TableFile, label: Column | None) -> str:
     """The name of a file's column of labels."""
     if label is not None:
         return file.find(label, "labels")
@@ -119,54 +146,36 @@ def label_name_in(file: TableFile, label: str | int | None) -> str:
     )
 
 
-def _once_each(
-    path: str | Path, positions: np.ndarray, labels: pa.Array, index: Index
-) -> tuple[np.ndarray, pa.Array]:
-    """Each node's label once; two that differ are an error."""
-    _, first, group = np.unique(positions, return_index=True, return_inverse=True)
-    if len(first) == len(positions):
-        return positions, labels
-    other = pc.not_equal(labels, labels.take(pa.array(first[group])))
-    if pc.any(other).as_py():
-        name = index.names[int(positions[pc.index(other, True).as_py()])].as_py()
-        raise ValueError(f"{path} has two different labels for node {name!r}; keep one")
-    first.sort()
-    return positions[first], labels.take(pa.array(first))
-
-
-def label_column(table: Table, column: str) -> pa.ChunkedArray:
+def _label_column(table: Table, column: str) -> pa.ChunkedArray:
     """A column of labels as int64 or text, null where there is none."""
-    labels = names_of(table, column, "labels")
-    if labels.type == TEXT and not table.written:
+    labels, where = names_of(table, column, "labels"), table.where(column)
+    if labels.type == TEXT and not table.is_text:
         labels = without_empty(pc.utf8_trim_whitespace(labels))  # as in a text file
     if labels.null_count == len(labels):
         raise ValueError(
-            f"{table.where(column)} is empty: no node has a label. Fill some in, or do not name "
-            "a label column."
+            f"{where} is empty: no node has a label. Fill some in, or do not name a label column."
         )
-    if labels.type == TEXT and table.written:
-        if _fractions(labels):
-            raise ValueError(
-                f"{table.where(column)} holds fractions; labels are classes, not amounts"
-            )
+    if labels.type == TEXT and table.is_text:
         # "2.0" is how many programs write the 2 of a column that has gaps.
         if pc.all(pc.match_substring_regex(labels, _WHOLE)).as_py():
             labels = pc.replace_substring_regex(labels, r"\.0+$", "").cast(pa.int64())
+        elif _fractions(labels):
+            raise ValueError(f"{where} holds fractions; labels are classes, not amounts")
     if labels.type != TEXT and pc.min(labels).as_py() == GAP:
-        raise ValueError(f"{table.where(column)} has the label {GAP}, which stands for none here")
+        raise ValueError(f"{where} has the label {GAP}, which stands for none here")
     return labels
 
 
 def _fractions(labels: pa.ChunkedArray) -> bool:
     """Whether all labels are written as numbers and some are not whole."""
     try:
-        values = labels.drop_null().cast(pa.float64()).to_numpy(zero_copy_only=False)
+        values = labels.drop_null().cast(pa.float64())
     except pa.ArrowInvalid:
         return False
-    return bool((values != np.round(values)).any())
+    return pc.any(pc.not_equal(values, pc.round(values))).as_py()
 
 
-def as_objects(labels: pa.ChunkedArray) -> tuple[np.ndarray, dict[Any, int]]:
+def _as_objects(labels: pa.ChunkedArray) -> tuple[np.ndarray, dict[Any, int]]:
     """Labels as an object array with None at gaps, and how often each class occurs."""
     codes = pc.dictionary_encode(labels).unify_dictionaries().combine_chunks()
     classes = codes.dictionary.to_pylist()

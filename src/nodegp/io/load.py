@@ -1,4 +1,4 @@
-"""From a user's files to a graph with labels, and from later files to more nodes of it."""
+"""From a user's files to a graph with labels."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import scipy.sparse as sp
 
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 from nodegp.io.arrays import read_npy, read_npz
-from nodegp.io.columns import Chosen, Wanted
-from nodegp.io.edges import Edges, read_edges
+from nodegp.io.columns import FEATURE, FeatureColumns, feature_columns, named_columns
+from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
-from nodegp.io.ids import Index, as_array, names_of, require_all
-from nodegp.io.labels import GAP, as_objects, label_column, label_name_in, labels_by_position
+from nodegp.io.ids import Index, ids_of
+from nodegp.io.labels import GAP, file_labels, label_name_in, table_labels
 from nodegp.io.readers import Inputs
-from nodegp.io.summary import Noted, Summary, summarise
-from nodegp.io.tables import Table, TableFile
+from nodegp.io.summary import Summary, summarise
+from nodegp.io.tables import Column, Table, TableFile
 from nodegp.neighbours import table_graph
 from nodegp.preprocessing import Preprocessor
 
-Column = str | int
+__all__ = ["Loaded", "TableSource", "inputs_of", "node_index", "raw_rows", "read_tables"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class Loaded:
     graph: Graph
     labels: np.ndarray | None
     encoder: Encoder
-    noted: Noted
+    noted: dict[str, Any]  # what can no longer be seen in the graph
 
     @cached_property
     def summary(self) -> Summary:
@@ -105,87 +103,83 @@ class Loaded:
         """
         if self.labels is None:
             raise ValueError("no labels were read; name their column")
-        given = np.array([label is not None for label in self.labels])
-        if isinstance(self.labels[given][0], str):
+        is_label = np.array([label is not None for label in self.labels])
+        if isinstance(self.labels[is_label][0], str):
             return self.labels, None
-        y = np.full(len(self.labels), GAP)
-        y[given] = self.labels[given].astype(np.int64)
-        return y, GAP
+        return np.where(is_label, self.labels, GAP).astype(np.int64), GAP
 
 
 def read_tables(source: TableSource) -> Loaded:
     """Read files into a graph whose features are ready for a model with ``features="raw"``."""
-    table, chosen, id_name, label_name = _read_nodes(source)
+    table, columns, id_name, label_name = _read_nodes(source)
     nodes = node_index(table, id_name)
-    labels, classes, unknown_labels = _read_labels(source, table, label_name, nodes)
+    labels, classes, unknown_labels = None, None, 0
+    if label_name is not None:
+        labels, classes = table_labels(table, label_name)
+    elif source.labels is not None:
+        labels, classes, unknown_labels = file_labels(
+            source.labels, nodes, source.id, source.label, source.ignore_unknown
+        )
     inputs = inputs_of(table, source.features_npy, source.features_npz)
-    encoder, features, findings = Encoder.fit(inputs, chosen, source.counts)
+    encoder, features, findings = Encoder.fit(inputs, columns, source.counts)
     del table, inputs  # a million rows are not kept twice
-    ids = as_array(nodes.names)
-    if source.edges is None:
-        edges = Edges(sp.coo_array((len(ids), len(ids))))
-        graph = _nearest(features, ids, source)
-        repeated = 0
-    else:
-        edges = read_edges(
+    counts: dict[str, int] = {}
+    if source.edges is not None:
+        adjacency, counts = read_edges(
             source.edges, nodes, source.edge_columns, source.weight, source.ignore_unknown
         )
-        graph = Graph(edges.matrix, features, ids)
-        repeated = edges.usable - graph.n_edges
-    noted = Noted(
-        classes=classes,
-        repeated_edges=repeated,
-        self_loops=edges.self_loops,
-        zero_weights=edges.zero_weights,
-        unknown_edges=edges.unknown,
-        unknown_labels=unknown_labels,
-        dropped_columns=findings.dropped,
-        missing_values=findings.gaps,
-        left_out=chosen.left_out,
-    )
-    return Loaded(graph, labels, encoder, noted)
+    elif features is None or source.knn is None:
+        raise ValueError(f"{source.nodes} gives no features to find nearest neighbours by")
+    else:
+        adjacency = table_graph(features, raw_rows(features), source.knn).adjacency
+    graph = Graph(adjacency, features, nodes.names.to_numpy(zero_copy_only=False))
+    if counts:
+        usable = adjacency.nnz - counts["self_loops"] - counts["zero_weights"]
+        counts["repeated_edges"] = usable - graph.n_edges
+    noted = {
+        "classes": classes,
+        "dropped_columns": findings.dropped,
+        "missing_values": findings.gaps,
+        "left_out": columns.left_out,
+        "unknown_labels": unknown_labels,
+    }
+    return Loaded(graph, labels, encoder, noted | counts)
 
 
-# --- reading ----------------------------------------------------------------------------------
-
-
-def _read_nodes(source: TableSource) -> tuple[Table, Chosen, str, str | None]:
+def _read_nodes(source: TableSource) -> tuple[Table, FeatureColumns, str, str | None]:
     """The nodes' table, its features by kind, and the names of its id and label columns."""
     file = TableFile.open(source.nodes)
     id_name = file.find(1 if source.id is None else source.id, "ids")
-    taken, label_name = {id_name: "the id"}, None
+    other_uses, label_name = {id_name: "the id"}, None
     if source.labels is not None:
         # Labels are elsewhere, but a column of that name here would give them away.
-        taken[label_name_in(TableFile.open(source.labels), source.label)] = "the label"
+        other_uses[label_name_in(TableFile.open(source.labels), source.label)] = "the label"
     elif source.label is not None:
         label_name = file.find(source.label, "labels")
         if label_name == id_name:
             raise ValueError(f"column {id_name!r} of {file.path} cannot be both id and label")
-        taken[label_name] = "the label"
-    text, categorical = source.text or (), source.categorical or ()
-    wanted = Wanted.of(file, source.features, categorical, text, taken)
-    as_written = [*taken, *wanted.categories, *wanted.texts]
-    needed = [id_name] if label_name is None else [id_name, label_name]
+        other_uses[label_name] = "the label"
+    uses = named_columns(file, other_uses, source.features, source.categorical, source.text)
+    choose = source.features is None
+    names = [id_name] if label_name is None else [id_name, label_name]
     if file.schema is not None:
-        chosen = wanted.choose(file.schema, str(file.path), taken)
-        table = file.read([*needed, *chosen.columns()])
+        columns = feature_columns(file.schema, str(file.path), uses, choose)
+        table = file.read([*names, *columns.names()])
     else:
-        named = [*(wanted.features or []), *wanted.categories, *wanted.texts]
-        columns = None if wanted.features is None else [*needed, *named]
-        table = file.read(columns, text=as_written)
-        chosen = wanted.choose(table.data.schema, str(file.path), taken)
+        as_written = [name for name, use in uses.items() if use != FEATURE]
+        named = [name for name in uses if name not in other_uses]
+        table = file.read(None if choose else [*names, *named], text=as_written)
+        columns = feature_columns(table.data.schema, str(file.path), uses, choose)
     if not len(table):
         raise ValueError(f"{file.path} has a header but no rows; a graph needs nodes")
-    return table, chosen, id_name, label_name
+    return table, columns, id_name, label_name
 
 
 def node_index(table: Table, id_name: str) -> Index:
     """The nodes' ids, all there and all different."""
     if not len(table):
         raise ValueError(f"{table.path} has a header but no rows")
-    names = names_of(table, id_name, "ids")
-    require_all(names, table.where(id_name), "id")
-    index = Index(names)
+    index = Index(ids_of(table, id_name))
     index.require_different(table.where(id_name))
     return index
 
@@ -198,40 +192,6 @@ def inputs_of(table: Table, npy: str | Path | None, npz: str | Path | None) -> I
     )
 
 
-def _read_labels(
-    source: TableSource, table: Table, label_name: str | None, nodes: Index
-) -> tuple[np.ndarray | None, dict[Any, int] | None, int]:
-    """Labels of all nodes, class counts, and how many labels were of unknown ids."""
-    if label_name is not None:
-        return *as_objects(label_column(table, label_name)), 0
-    if source.labels is None:
-        return None, None, 0
-    id_here = source.id if isinstance(source.id, str) else None
-    if id_here is not None and id_here not in TableFile.open(source.labels).names:
-        id_here = None
-    positions, labels, unknown = labels_by_position(
-        source.labels, nodes, id_here, source.label, source.ignore_unknown
-    )
-    if not len(positions):
-        raise ValueError(
-            f"{source.labels} has labels only for ids that are not in the nodes file, so no node "
-            "has a label"
-        )
-    values, classes = as_objects(pa.chunked_array([labels]))
-    everywhere = np.full(len(nodes), None, dtype=object)
-    everywhere[positions] = values
-    return everywhere, classes, unknown
-
-
-# --- graphs -----------------------------------------------------------------------------------
-
-
 def raw_rows(features: Any) -> FeatureRows:
+    """Features that are ready for a model, as rows to be compared."""
     return FeatureRows.of(Preprocessor.fit(features, "raw"), features, features.shape[0])
-
-
-def _nearest(features: Any, ids: np.ndarray, source: TableSource) -> Graph:
-    if features is None:
-        raise ValueError(f"{source.nodes} gives no features to find nearest neighbours by")
-    assert source.knn is not None
-    return Graph(table_graph(features, raw_rows(features), source.knn).adjacency, features, ids)

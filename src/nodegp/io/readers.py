@@ -1,4 +1,4 @@
-"""From a user's columns to numbers: what every reader has, and the readers of matrices.
+"""From a user's columns to numbers: numbers, categories, words, embeddings, and matrices in files.
 
 A reader is fitted on the rows that a model is fitted on and keeps what new rows need to give
 the same columns: means for gaps, categories, words. Scaling is not done here; see ``encoder``.
@@ -7,7 +7,7 @@ the same columns: means for gaps, categories, words. Scaling is not done here; s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,25 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nodegp.io.arrays import in_range
-from nodegp.io.tables import Table, amount
+from nodegp.io.ids import names_of
+from nodegp.io.tables import Table, is_list, is_number, is_text
+from nodegp.io.words import amount
+
+__all__ = [
+    "Categories",
+    "DenseFile",
+    "Findings",
+    "Inputs",
+    "Lists",
+    "Numbers",
+    "Reader",
+    "SparseFile",
+    "Words",
+    "numbers",
+]
+
+MOST_CATEGORIES = 1_000
+MOST_WORDS = 20_000
 
 
 @dataclass(frozen=True)
@@ -29,10 +47,19 @@ class Inputs:
 
 
 @dataclass(frozen=True)
+class Findings:
+    """What was noticed while readers were fitted, by column: why it says nothing, its gaps."""
+
+    dropped: dict[str, str] = field(default_factory=dict)
+    gaps: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Reader:
     """What readers share: they are plain data, and say which columns they need."""
 
     registry: ClassVar[dict[str, type[Reader]]] = {}
+    as_written: ClassVar[bool] = False  # a text file must not have its columns parsed
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -45,10 +72,6 @@ class Reader:
     def columns(self) -> list[str]:
         return []
 
-    def text_columns(self) -> list[str]:
-        """Those of ``columns`` that a text file must not have parsed."""
-        return []
-
     def describe(self) -> str:
         raise NotImplementedError
 
@@ -57,13 +80,193 @@ class Reader:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Reader:
-        settings = dict(data)
-        kind = Reader.registry[settings.pop("type")]
-        return kind(**{k: _tuples(v) for k, v in settings.items()})
+        settings = {name: _tuples(value) for name, value in data.items()}
+        return Reader.registry[settings.pop("type")](**settings)
 
 
 def _tuples(value: Any) -> Any:
     return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Numbers(Reader):
+    """Numeric and boolean columns. A gap is filled with the column's mean; a column that had
+    gaps when fitted gets another beside it that says where (1 at a gap)."""
+
+    names: tuple[str, ...]
+    means: tuple[float, ...]
+    with_gaps: tuple[str, ...]
+
+    @classmethod
+    def fit(
+        cls, table: Table, names: list[str], findings: Findings
+    ) -> tuple[Self, np.ndarray] | None:
+        """The reader and its matrix, as a million rows are not to be read twice; None if no
+        column says anything."""
+        columns: dict[str, np.ndarray] = {}
+        means = []
+        for name in names:
+            values = numbers(table, name)
+            present = values[~np.isnan(values)] if np.isnan(values.min()) else values
+            n_gaps = len(values) - len(present)
+            low, high = (present.min(), present.max()) if len(present) else (0, 0)
+            if not len(present):
+                findings.dropped[name] = "empty"
+            elif high - low <= 1e-9 * max(abs(high), abs(low)) and not n_gaps:
+                findings.dropped[name] = "constant"
+            else:
+                columns[name] = values
+                means.append(float(present.mean()))
+                if n_gaps:
+                    findings.gaps[name] = n_gaps
+        if not columns:
+            return None
+        reader = cls(tuple(columns), tuple(means), tuple(findings.gaps))
+        return reader, reader._filled(columns, len(table))
+
+    def read(self, inputs: Inputs) -> np.ndarray:
+        table = inputs.table
+        return self._filled({name: numbers(table, name) for name in self.names}, len(table))
+
+    def _filled(self, columns: dict[str, np.ndarray], n_rows: int) -> np.ndarray:
+        matrix = np.zeros((n_rows, len(self.names) + len(self.with_gaps)))
+        marks = {name: len(self.names) + n for n, name in enumerate(self.with_gaps)}
+        for n, (name, mean) in enumerate(zip(self.names, self.means, strict=True)):
+            matrix[:, n] = columns[name]
+            if np.isnan(columns[name].min()):
+                is_gap = np.isnan(columns[name])
+                matrix[is_gap, n] = mean
+                if name in marks:
+                    matrix[is_gap, marks[name]] = 1
+        return matrix
+
+    def columns(self) -> list[str]:
+        return list(self.names)
+
+    def describe(self) -> str:
+        return amount(len(self.names), "numeric column")
+
+
+def numbers(table: Table, name: str) -> np.ndarray:
+    """A column as float64, NaN at gaps."""
+    column = table.column(name)
+    if not is_number(column.type) and not pa.types.is_null(column.type):
+        kind = "text" if is_text(column.type) else str(column.type)
+        raise ValueError(f"{table.where(name)} holds {kind}, not numbers{_first_word(column)}")
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    values = values.astype(np.float64, copy=False)  # a column of gaps alone comes as objects
+    # The extremes tell most columns apart without another pass; a gap hides them.
+    if len(values) and not in_range(np.array([values.max(), values.min()])).all():
+        is_bad = ~in_range(values) & ~np.isnan(values)
+        table.refuse(name, is_bad, "has an infinite or far too large number")
+    return values
+
+
+def _first_word(column: pa.ChunkedArray) -> str:
+    """The first text that is no number, if that can be told."""
+    for row, value in enumerate(column.to_pylist() if is_text(column.type) else [], 1):
+        try:
+            float(value or 0)
+        except ValueError:
+            return f": {value[:40]!r} in row {row}"
+    return ""
+
+
+@dataclass(frozen=True)
+class Categories(Reader):
+    """Columns of a few different values each, one-hot; nothing for a gap or a value not met."""
+
+    names: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+    as_written: ClassVar[bool] = True
+
+    @classmethod
+    def fit(cls, table: Table, names: list[str], findings: Findings) -> Self | None:
+        """The reader; None if no column says anything."""
+        categories: dict[str, tuple[str, ...]] = {}
+        for name in names:
+            column = _category(table, name)
+            values = sorted(pc.unique(column.drop_null()).to_pylist())
+            if len(values) > MOST_CATEGORIES:
+                raise ValueError(
+                    f"{table.where(name)} has {len(values)} different values, too many for "
+                    f"categories (at most {MOST_CATEGORIES}); leave it out, or give it as text"
+                )
+            if not values:
+                findings.dropped[name] = "empty"
+            elif len(values) == 1 and not column.null_count:
+                findings.dropped[name] = "constant"
+            else:
+                categories[name] = tuple(values)
+        return cls(tuple(categories), tuple(categories.values())) if categories else None
+
+    def read(self, inputs: Inputs) -> sp.csr_array:
+        parts = []
+        for name, values in zip(self.names, self.values, strict=True):
+            column = _category(inputs.table, name)
+            codes = pc.index_in(column, value_set=pa.array(values, column.type))
+            place = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(place >= 0)
+            shape = (len(place), len(values))
+            parts.append(sp.csr_array((np.ones(len(rows)), (rows, place[rows])), shape=shape))
+        return sp.csr_array(sp.hstack(parts, format="csr"))
+
+    def columns(self) -> list[str]:
+        return list(self.names)
+
+    def describe(self) -> str:
+        width = sum(len(values) for values in self.values)
+        columns = amount(len(self.names), "categorical column")
+        return f"{columns} ({amount(width, 'category', 'categories')})"
+
+
+def _category(table: Table, name: str) -> pa.ChunkedArray:
+    return names_of(table, name, "categories").cast(pa.large_string())
+
+
+@dataclass(frozen=True)
+class Words(Reader):
+    """How often each known word stands in a text. Known are the words of two letters or more
+    that at least two of the texts fitted on have; if there are too many, the commonest."""
+
+    name: str
+    words: tuple[str, ...]
+    as_written: ClassVar[bool] = True
+
+    @classmethod
+    def fit(cls, table: Table, name: str) -> Self:
+        vectorizer = _vectorizer(min_df=2, max_features=MOST_WORDS)
+        try:
+            vectorizer.fit(_texts(table, name))
+        except ValueError:  # scikit-learn's way to say that no word is left
+            raise ValueError(
+                f"{table.where(name)} has no word that two nodes share, so its text says nothing "
+                "of them; leave it out"
+            ) from None
+        return cls(name, tuple(vectorizer.get_feature_names_out().tolist()))
+
+    def read(self, inputs: Inputs) -> sp.csr_array:
+        vectorizer = _vectorizer(vocabulary=list(self.words))
+        return sp.csr_array(vectorizer.transform(_texts(inputs.table, self.name)))
+
+    def columns(self) -> list[str]:
+        return [self.name]
+
+    def describe(self) -> str:
+        return f"text of {self.name!r} ({amount(len(self.words), 'word')})"
+
+
+def _texts(table: Table, name: str) -> list[str]:
+    column = table.column(name)
+    if not is_text(column.type) and not pa.types.is_null(column.type):
+        raise ValueError(f"{table.where(name)} holds {column.type}, not text")
+    return [text or "" for text in column.to_pylist()]
+
+
+def _vectorizer(**settings: Any) -> Any:
+    from sklearn.feature_extraction.text import CountVectorizer  # slow to import
+
+    return CountVectorizer(dtype=np.float64, **settings)
 
 
 @dataclass(frozen=True)
@@ -84,25 +287,17 @@ class Lists(Reader):
         return cls(name, int(lengths[0]))
 
     def read(self, inputs: Inputs) -> np.ndarray:
-        table, column = inputs.table, inputs.table.column(self.name)
+        column, where = inputs.table.column(self.name), inputs.table.where(self.name)
         if not is_list(column.type):
-            raise ValueError(f"{table.where(self.name)} holds {column.type}, not lists of numbers")
-        lengths = pc.list_value_length(column)
-        if pc.any(pc.not_equal(lengths, self.width)).as_py():
-            row = pc.index(pc.not_equal(lengths, self.width), True).as_py() + 1
-            raise ValueError(
-                f"{table.where(self.name)} has a list of another length than {self.width} "
-                f"in row {row}"
-            )
+            raise ValueError(f"{where} holds {column.type}, not lists of numbers")
+        is_other = pc.not_equal(pc.list_value_length(column), self.width)
+        inputs.table.refuse(self.name, is_other, f"has a list of another length than {self.width}")
         values = pc.list_flatten(column)
         flat = values.to_numpy(zero_copy_only=False)
         if values.null_count or not in_range(flat).all():
-            raise ValueError(
-                f"{table.where(self.name)} has a gap, NaN, infinity or far too large number in a "
-                "list"
-            )
+            raise ValueError(f"{where} has a gap, NaN, infinity or far too large number in a list")
         dtype = np.float32 if flat.dtype.itemsize < 8 and flat.dtype.kind == "f" else np.float64
-        matrix = np.zeros((len(table), self.width), dtype)
+        matrix = np.zeros((len(column), self.width), dtype)
         matrix[pc.is_valid(column).to_numpy(zero_copy_only=False)] = flat.reshape(-1, self.width)
         return matrix
 
@@ -113,50 +308,40 @@ class Lists(Reader):
         return f"embedding {self.name!r} ({amount(self.width, 'number')})"
 
 
-def is_list(kind: pa.DataType) -> bool:
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    if not any(is_a(kind) for is_a in lists):
-        return False
-    inner = kind.value_type
-    return pa.types.is_floating(inner) or pa.types.is_integer(inner)
-
-
 @dataclass(frozen=True)
-class DenseFile(Reader):
+class _MatrixFile(Reader):
+    """The rows of a matrix in a file of its own."""
+
+    width: int
+    word: ClassVar[str]
+    ending: ClassVar[str]
+
+    def read(self, inputs: Inputs) -> Any:
+        matrix = getattr(inputs, self.ending)
+        option = f"--features-{self.ending} (in Python features_{self.ending}=)"
+        if matrix is None:
+            raise ValueError(
+                f"the model was fitted with a {self.word} matrix; give one for these nodes too, "
+                f"with {option}"
+            )
+        if matrix.shape[1] != self.width:
+            raise ValueError(
+                f"{option} has {amount(matrix.shape[1], 'column')}; the model was fitted with "
+                f"{self.width}"
+            )
+        return matrix
+
+    def describe(self) -> str:
+        return f"{self.word} matrix ({amount(self.width, 'column')})"
+
+
+class DenseFile(_MatrixFile):
     """The rows of a .npy file."""
 
-    width: int
-
-    def read(self, inputs: Inputs) -> Any:
-        return _given(inputs.npy, self.width, "a dense matrix", "--features-npy")
-
-    def describe(self) -> str:
-        return f"dense matrix ({amount(self.width, 'column')})"
+    word, ending = "dense", "npy"
 
 
-@dataclass(frozen=True)
-class SparseFile(Reader):
+class SparseFile(_MatrixFile):
     """The rows of a .npz file."""
 
-    width: int
-
-    def read(self, inputs: Inputs) -> Any:
-        return _given(inputs.npz, self.width, "a sparse matrix", "--features-npz")
-
-    def describe(self) -> str:
-        return f"sparse matrix ({amount(self.width, 'column')})"
-
-
-def _given(matrix: Any, width: int, what: str, option: str) -> Any:
-    in_python = option.strip("-").replace("-", "_")
-    if matrix is None:
-        raise ValueError(
-            f"the model was fitted with {what}; give one for these nodes too, with {option} "
-            f"(in Python {in_python}=)"
-        )
-    if matrix.shape[1] != width:
-        raise ValueError(
-            f"{option} (in Python {in_python}=) has {amount(matrix.shape[1], 'column')}; the model "
-            f"was fitted with {width}"
-        )
-    return matrix
+    word, ending = "sparse", "npz"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,42 +12,18 @@ from scipy.sparse.csgraph import connected_components
 
 from nodegp.graph import Graph
 from nodegp.io.encoder import Encoder
-from nodegp.io.tables import amount
+from nodegp.io.words import amount, listed
 
-_SHOWN = 10  # classes or columns named in a line
+__all__ = ["Summary", "summarise"]
+
 _MANY = 20  # classes: most data sets have fewer
-_NO_LABEL = {
-    "na",
-    "n/a",
-    "nan",
-    "none",
-    "null",
-    "-1",
-    "?",
-    "-",
-    "unknown",
-    "unlabelled",
-    "unlabeled",
-}
+_NO_LABEL = frozenset(
+    ["na", "n/a", "nan", "none", "null", "-1", "?", "-", "unknown", "unlabelled", "unlabeled"]
+)
 
 
 @dataclass(frozen=True)
-class Noted:
-    """What was noticed while reading and can no longer be seen in the graph."""
-
-    classes: dict[Any, int] | None
-    repeated_edges: int
-    self_loops: int
-    zero_weights: int
-    unknown_edges: int
-    unknown_labels: int
-    dropped_columns: dict[str, str]
-    missing_values: dict[str, int]
-    left_out: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Summary(Noted):
+class Summary:
     """Counts of everything that a user should know of before a model is fitted."""
 
     nodes: int
@@ -57,6 +34,15 @@ class Summary(Noted):
     components: int
     largest_component: int
     empty_rows: int
+    classes: dict[Any, int] | None
+    dropped_columns: dict[str, str]
+    missing_values: dict[str, int]
+    left_out: dict[str, str]
+    unknown_labels: int = 0
+    unknown_edges: int = 0
+    repeated_edges: int = 0
+    self_loops: int = 0
+    zero_weights: int = 0
 
     @property
     def labelled(self) -> int:
@@ -73,18 +59,14 @@ class Summary(Noted):
             share = 100 * self.labelled / max(self.nodes, 1)
             commonest = sorted(self.classes.items(), key=lambda item: -item[1])
             lines += [
-                ("classes", _listed([f"{name} {count:,}" for name, count in commonest])),
+                ("classes", listed([f"{name} {count:,}" for name, count in commonest])),
                 ("labelled", f"{self.labelled:,} ({share:.1f} % of the nodes)"),
             ]
         largest = f" (largest: {self.largest_component:,} nodes)" if self.components > 1 else ""
         lines.append(("components", f"{self.components:,}{largest}"))
         oddities = [
             ("isolated nodes", self.isolated_nodes, ""),
-            (
-                "repeated edges",
-                self.repeated_edges,
-                " (either way round), counted once",
-            ),
+            ("repeated edges", self.repeated_edges, " (either way round), counted once"),
             ("self-loops", self.self_loops, ", left out"),
             ("edges of weight 0", self.zero_weights, ", left out"),
             ("edges to unknown ids", self.unknown_edges, ", left out"),
@@ -94,41 +76,39 @@ class Summary(Noted):
         lines += [(what, f"{count:,}{remark}") for what, count, remark in oddities if count]
         if self.missing_values:
             gaps = [f"{name} {count:,}" for name, count in self.missing_values.items()]
-            lines.append(("missing numbers", f"{_listed(gaps)}; set to the mean and marked"))
-        for what, columns in (
-            ("columns dropped", self.dropped_columns),
-            ("columns left out", self.left_out),
-        ):
+            lines.append(("missing numbers", f"{listed(gaps)}; set to the mean and marked"))
+        for what, columns in (("dropped", self.dropped_columns), ("left out", self.left_out)):
             if columns:
-                lines.append((what, _listed([f"{n} ({why})" for n, why in columns.items()])))
+                reasons = [f"{name} ({why})" for name, why in columns.items()]
+                lines.append((f"columns {what}", listed(reasons)))
         return lines
 
     def remarks(self) -> list[str]:
         """What looks like a mistake, or like too little to learn from."""
         classes = {str(name): count for name, count in (self.classes or {}).items()}
-        found = [
+        remarks = [
             f"{name!r} is taken for a class, with {amount(count, 'label')}; leave the cell empty "
             "where there is no label"
             for name, count in classes.items()
             if name.strip().lower() in _NO_LABEL
         ]
         alike = Counter(name.casefold() for name in classes)
-        found += [
+        remarks += [
             f"class {name!r} differs from another in upper and lower case only"
             for name in sorted(classes)
             if alike[name.casefold()] > 1
         ]
         lone = [name for name, count in classes.items() if count < 2]
         if len(classes) > _MANY and len(classes) > self.labelled / 5:
-            found.append(
+            remarks.append(
                 f"there are {len(classes):,} classes among {self.labelled:,} labels; is this the "
                 "right column?"
             )
         elif lone:
-            found.append(
-                f"a single label of {_listed(lone)}: how well it is predicted cannot be checked"
+            remarks.append(
+                f"a single label of {listed(lone)}: how well it is predicted cannot be checked"
             )
-        return found
+        return remarks
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; classes are a list, since their names may be numbers."""
@@ -138,12 +118,12 @@ class Summary(Noted):
         return data
 
 
-def summarise(graph: Graph, encoder: Encoder, noted: Noted) -> Summary:
+def summarise(graph: Graph, encoder: Encoder, noted: Mapping[str, Any]) -> Summary:
     """Look at a graph, and add what was noted on the way to it."""
     # In a symmetric matrix the strong components are all components, and cost no transpose.
     components, member = connected_components(graph.adjacency, connection="strong")
     return Summary(
-        **vars(noted),
+        **noted,
         nodes=graph.n_nodes,
         edges=graph.n_edges,
         features=graph.n_features,
@@ -163,8 +143,3 @@ def _empty_rows(features: Any) -> int:
         maybe = np.flatnonzero(filled == 0)
         return int(np.count_nonzero(abs(features[maybe]).sum(axis=1) == 0))
     return int(np.count_nonzero(~features.any(axis=1)))
-
-
-def _listed(items: list[str]) -> str:
-    more = len(items) - _SHOWN
-    return ", ".join(items[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
 from nodegp.files import check_place, open_atomically
+from nodegp.io.formats import FORMATS, Format, endings, format_of
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+__all__ = ["check_output", "write_tables"]
+
 _BETWEEN = "|"  # the items of a list, in a text file
 
 
 def check_output(path: str | Path) -> None:
     """Refuse a name that :func:`write_tables` cannot write, before hours of work are lost."""
     path = Path(path)
-    _kind(path)
+    _format(path)
     check_place(path)
 
 
@@ -35,25 +35,32 @@ def write_tables(path: str | Path | None, tables: Iterable[pa.Table]) -> int:
     between them.
     """
     if path is None:
-        return _write(sys.stdout.buffer, map(_flat, tables), _csv_writer(","))
+        return _write(FORMATS[".csv"], sys.stdout.buffer, tables)
     path = Path(path)
     check_output(path)
-    kind, zipped = _kind(path)
+    format_, is_zipped = _format(path)
     with ExitStack() as stack:
         file: Any = stack.enter_context(open_atomically(path))
-        if zipped:
+        if is_zipped:
             file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="wb", mtime=0))
-        if kind == ".parquet":
-            return _write(file, tables, pa.parquet.ParquetWriter)
-        return _write(file, map(_flat, tables), _csv_writer(_DELIMITERS[kind]))
+        return _write(format_, file, tables)
 
 
-def _write(file: BinaryIO, tables: Iterable[pa.Table], writer_for: Callable[..., Any]) -> int:
+def _format(path: Path) -> tuple[Format, bool]:
+    format_, is_zipped = format_of(path)
+    if format_ is None or not format_.can_write:
+        raise ValueError(
+            f"{path}: cannot tell the format from the name; use {endings(to_write=True)}"
+        )
+    return format_, is_zipped
+
+
+def _write(format_: Format, file: Any, tables: Iterable[pa.Table]) -> int:
     writer, n_rows = None, 0
     try:
-        for table in tables:
+        for table in map(_flat, tables) if format_.is_text else tables:
             if writer is None:
-                writer = writer_for(file, table.schema)
+                writer = format_.writer(file, table.schema)
             writer.write_table(table)
             n_rows += len(table)
     finally:
@@ -74,20 +81,3 @@ def _flat(table: pa.Table) -> pa.Table:
                 )
             table = table.set_column(number, field.name, pc.binary_join(items, _BETWEEN))
     return table
-
-
-def _csv_writer(delimiter: str) -> Callable[..., Any]:
-    options = pa.csv.WriteOptions(delimiter=delimiter, quoting_style="needed")
-    return lambda file, schema: pa.csv.CSVWriter(file, schema, write_options=options)
-
-
-def _kind(path: Path) -> tuple[str, bool]:
-    """The format that a name stands for, and whether it is to be compressed."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    zipped = suffixes[-1:] == [".gz"]
-    kind = suffixes[-2] if zipped and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
-    if kind in _DELIMITERS or (kind == ".parquet" and not zipped):
-        return kind, zipped
-    raise ValueError(
-        f"{path}: cannot tell the format from the name; use .csv, .tsv (also with .gz) or .parquet"
-    )

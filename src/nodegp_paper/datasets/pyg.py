@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from nodegp.datasets.base import Dataset
+from nodegp.datasets import Dataset
 from nodegp.graph import Graph
 from nodegp.interchange.pyg import node_mask, node_targets
+
+__all__ = ["from_pyg"]
 
 
 def from_pyg(data: Any, name: str = "pyg", split: int = 0) -> Dataset:

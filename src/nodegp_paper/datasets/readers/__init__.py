@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from nodegp.datasets.base import Dataset
-from nodegp.datasets.planetoid import PLANETOID_NAMES, load_planetoid
-from nodegp.datasets.readers.graphml import read_graphml
-from nodegp.datasets.readers.linqs import read_linqs
-from nodegp.datasets.readers.npz import read_npz
+from nodegp.datasets import Dataset
+from nodegp_paper.datasets.planetoid import PLANETOID_NAMES, load_planetoid
+from nodegp_paper.datasets.readers.graphml import read_graphml
+from nodegp_paper.datasets.readers.linqs import read_linqs
+from nodegp_paper.datasets.readers.npz import read_npz
 
 __all__ = ["read_graph"]
 
@@ -69,15 +69,15 @@ def read_graph(
 
 
 def _from_folder(folder: Path, name: str | None) -> Dataset:
-    planetoid = [known for known in PLANETOID_NAMES if (folder / f"ind.{known}.graph").exists()]
+    planetoid = [key for key in PLANETOID_NAMES if (folder / f"ind.{key}.graph").exists()]
     if name is not None:
         return load_planetoid(name, folder)
-    found = [*planetoid, *sorted(path.name for path in folder.glob("*.content"))]
-    if len(found) == 1:
-        return load_planetoid(found[0], folder) if planetoid else read_linqs(folder / found[0])
-    if found:
+    names = [*planetoid, *sorted(path.name for path in folder.glob("*.content"))]
+    if len(names) == 1:
+        return load_planetoid(names[0], folder) if planetoid else read_linqs(folder / names[0])
+    if names:
         raise ValueError(
-            f"The folder {str(folder)!r} has several data sets: {', '.join(found)}. Say which: "
+            f"The folder {str(folder)!r} has several data sets: {', '.join(names)}. Say which: "
             "name= for Planetoid files, the path of its .content file for LINQS."
         )
     raise ValueError(

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from nodegp.datasets.base import Dataset
-from nodegp.datasets.readers.classes import class_positions
+from nodegp.datasets import Dataset
 from nodegp.graph import Graph
 from nodegp.interchange.networkx import labels
+from nodegp_paper.datasets.readers.classes import class_positions
+
+__all__ = ["read_graphml"]
 
 
 def read_graphml(
@@ -24,10 +26,10 @@ def read_graphml(
             items[item].update({**G.graph.get(defaults, {}), **items[item]})
     try:
         graph = Graph.from_networkx(G, features)
-        found = [None] * graph.n_nodes if label is None else labels(G, label)
+        values = None if label is None else labels(G, label)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
-    y, class_names = class_positions(found)
+    y, class_names = class_positions(values or [None] * graph.n_nodes)
     return Dataset(path.name.partition(".")[0], graph, y, {}, class_names)
 
 

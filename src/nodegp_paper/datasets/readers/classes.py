@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["class_positions"]
+
 
 def class_positions(labels: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Position of each label's class among the sorted class names, -1 for None, NaN and ""."""

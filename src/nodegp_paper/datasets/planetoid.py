@@ -19,8 +19,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodegp.datasets.base import Dataset
+from nodegp.datasets import Dataset
 from nodegp.graph import Graph
+
+__all__ = [
+    "DATA_DIR_VARIABLE",
+    "PLANETOID_NAMES",
+    "PlanetoidFileChanged",
+    "PlanetoidFilesMissing",
+    "UnsafePickle",
+    "file_names",
+    "is_published",
+    "load_planetoid",
+    "unpickle",
+]
 
 DATA_DIR_VARIABLE = "NODEGP_DATA"
 N_VALIDATION = 500  # the nodes right after the training nodes, by convention
@@ -171,12 +183,12 @@ def _folder(name: str, data_dir: str | os.PathLike[str] | None) -> Path:
     )
     if name != "cora":  # which is bundled, so load_dataset never has to fetch it
         how += f" Without data_dir and {DATA_DIR_VARIABLE}, load_dataset({name!r}) fetches them."
-    given = data_dir if data_dir is not None else os.environ.get(DATA_DIR_VARIABLE)
-    if not given:
+    place = data_dir if data_dir is not None else os.environ.get(DATA_DIR_VARIABLE)
+    if not place:
         raise PlanetoidFilesMissing(
             f"Neither data_dir nor {DATA_DIR_VARIABLE} says where the files of {name!r} are. {how}"
         )
-    folder = Path(given)
+    folder = Path(place)
     missing = [file for file in file_names(name) if not (folder / file).is_file()]
     if missing:
         named_by = "" if data_dir is not None else f", which {DATA_DIR_VARIABLE} names,"
@@ -206,10 +218,10 @@ def _class_positions(one_hot: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _features(
-    known: sp.csr_matrix, test: sp.csr_matrix, node_of_row: NDArray[np.int64], n_nodes: int
+    allx: sp.csr_matrix, tx: sp.csr_matrix, node_of_row: NDArray[np.int64], n_nodes: int
 ) -> sp.csr_array:
     # Matrices restored from old pickles lack attributes that scipy has added since: rebuild them.
-    parts = [sp.csr_array((m.data, m.indices, m.indptr), shape=m.shape) for m in (known, test)]
+    parts = [sp.csr_array((m.data, m.indices, m.indptr), shape=m.shape) for m in (allx, tx)]
     rows = sp.vstack(parts).tocoo()
     features = sp.csr_array(
         (rows.data.astype(np.float64), (node_of_row[rows.row], rows.col)),

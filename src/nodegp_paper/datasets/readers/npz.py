@@ -15,8 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from nodegp.datasets.base import Dataset
+from nodegp.datasets import Dataset
 from nodegp.graph import Graph
+
+__all__ = ["read_npz"]
 
 _DAMAGED = (ValueError, TypeError, IndexError, OverflowError, MemoryError)
 

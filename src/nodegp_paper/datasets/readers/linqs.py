@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from nodegp.datasets.base import Dataset
-from nodegp.datasets.readers.classes import class_positions
+from nodegp.datasets import Dataset
 from nodegp.graph import Graph
+from nodegp_paper.datasets.readers.classes import class_positions
+
+__all__ = ["read_linqs"]
 
 
 def read_linqs(path: Path) -> Dataset:
