@@ -11,9 +11,10 @@ from sklearn.exceptions import NotFittedError
 
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, Table
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.kernels import Linear, Polynomial
 from nodegp.likelihoods import Gaussian, RobustMax
+from nodegp_paper.inference import Adam
 
 GRAPH = random_graph()
 TRUTH = smooth_classes(GRAPH)

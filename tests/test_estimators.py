@@ -14,9 +14,10 @@ from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.filters import Identity
 from nodegp.inducing import Points
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.kernels import RBF, Linear, Polynomial
 from nodegp.likelihoods import RobustMax, Softmax
+from nodegp_paper.inference import Adam
 
 GRAPH = random_graph()
 TRUTH = smooth_classes(GRAPH)

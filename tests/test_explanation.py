@@ -9,8 +9,8 @@ import nodegp
 from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPRegressor
 from nodegp.inducing import Points
-from nodegp.inference import Adam
 from nodegp.kernels import Constant
+from nodegp_paper.inference import Adam
 
 GRAPH = random_graph(30, seed=3)
 TRUTH = smooth_classes(GRAPH)

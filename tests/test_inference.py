@@ -27,12 +27,13 @@ from helpers import (
 )
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.inducing import Labelled, Points
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.inference.dual import _Search
 from nodegp.inference.sites import Labels, evaluate, gradients, solve, start_sites
 from nodegp.kernels import RBF, Polynomial
 from nodegp.likelihoods import Gaussian, RobustMax
 from nodegp.posterior import Sites
+from nodegp_paper.inference import Adam
 
 NOISE = 0.2
 STILL_POINTS = Points(8, optimise=False)

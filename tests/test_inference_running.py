@@ -24,10 +24,11 @@ from nodegp import GraphGPClassifier, Recipe
 from nodegp.budget import budget
 from nodegp.filters import NeighbourMean
 from nodegp.inducing import Labelled, Points
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.kernels import RBF
 from nodegp.likelihoods import Softmax
 from nodegp.posterior import Marginals, leave_one_out
+from nodegp_paper.inference import Adam
 
 STILL_POINTS = Points(8, optimise=False)
 INDUCING = {"labelled": Labelled(), "points": STILL_POINTS}

@@ -13,10 +13,11 @@ from helpers import hide, random_graph, raw_domain, smooth_classes, smooth_score
 from nodegp import GraphGPClassifier, GraphGPRegressor
 from nodegp.filters import Chebyshev, Diffusion, MaternFilter, PageRank, RegularisedLaplacian
 from nodegp.inducing import Points
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.kernels import RBF, Linear, Polynomial
 from nodegp.prior import FilteredFeatures
 from nodegp.prior.rows import BasisRows
+from nodegp_paper.inference import Adam
 
 GRAPH = random_graph(40, seed=4)
 TRUTH = smooth_classes(GRAPH)

@@ -18,11 +18,12 @@ from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smoo
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.filters import Hops, Identity, PageRank, Relations
 from nodegp.inducing import Points
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
 from nodegp.operators import operator_of
 from nodegp.persistence import ModelFileError, _checksum
 from nodegp.prior import FilteredFeatures, build, lengths
+from nodegp_paper.inference import Adam
 
 GRAPH = random_graph()
 SHOWN = np.arange(0, 24, 2)

@@ -18,7 +18,7 @@ from nodegp.component import Component
 from nodegp.features import FeatureRows
 from nodegp.filters import Hops, Identity, PageRank
 from nodegp.inducing import Points
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.kernels import RBF, Linear, Matern
 from nodegp.labels import Observations
 from nodegp.likelihoods import Gaussian
@@ -28,6 +28,7 @@ from nodegp.model.recipe import DEFAULT
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import build
 from nodegp.prior.tiles import VarianceCache
+from nodegp_paper.inference import Adam
 
 
 def labelled_graph(n=80, n_labels=40, n_features=3, seed=0):

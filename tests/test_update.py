@@ -11,10 +11,11 @@ from helpers import hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.filters import Hops, Identity, NeighbourMean, PageRank, Relations
 from nodegp.inducing import Points
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.kernels import RBF, Cosine, Linear, Polynomial
 from nodegp.operators import operator_of
 from nodegp.prior import FilteredFeatures, build, lengths
+from nodegp_paper.inference import Adam
 
 GRAPH = random_graph(40)
 TRUTH = smooth_classes(GRAPH)

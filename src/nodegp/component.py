@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
+
+from nodegp.plugins import load_components
 
 __all__ = ["Component", "aliases", "as_component", "from_dict"]
 
@@ -69,6 +71,15 @@ class Component:
                 f"{type(self).__name__}: {name}=0 cannot be learnt (it moves on a log scale); "
                 f"start from a positive value or pass fixed=({name!r},)"
             )
+
+    def __str__(self) -> str:
+        """As one would write it, without what is as it is by default."""
+        settings = [
+            f"{item.name}={_written(getattr(self, item.name))}"
+            for item in fields(self)
+            if item.init and not _is_default(item, getattr(self, item.name))
+        ]
+        return f"{type(self).__name__}({', '.join(settings)})"
 
     def children(self) -> Iterator[tuple[str, Component]]:
         """The components this one is made of, with the name that paths use for them."""
@@ -133,6 +144,18 @@ class Component:
         return data
 
 
+def _is_default(item: Field[Any], value: Any) -> bool:
+    if item.default_factory is not MISSING:
+        return bool(value == item.default_factory())
+    return item.default is not MISSING and bool(value == item.default)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_written, value))}{',' if len(value) == 1 else ''})"
+    return str(value) if isinstance(value, Component) else repr(value)
+
+
 def aliases(kind: Any) -> dict[str, Any]:
     """The components of a kind that can be asked for by name."""
     classes = [cls for cls in Component.registry.values() if issubclass(cls, kind)]
@@ -143,6 +166,8 @@ def as_component(value: Any, kind: Any, what: str) -> Any:
     """A part of a model that is given as an object or by its alias."""
     if isinstance(value, kind):
         return value
+    if isinstance(value, str) and value not in aliases(kind):
+        load_components()
     names = aliases(kind)
     if isinstance(value, str) and value in names:
         return names[value]()
@@ -155,6 +180,8 @@ def from_dict(data: Mapping[str, Any]) -> Component:
     """The component that :meth:`Component.to_dict` described."""
     settings = dict(data)
     name = settings.pop("type")
+    if name not in Component.registry:
+        load_components()
     if name not in Component.registry:
         raise ValueError(f"unknown component {name!r}; this version of nodegp does not have it")
     for key, value in settings.items():

@@ -1,4 +1,4 @@
-"""What other packages add to nodegp: commands, methods to compare it with, data sets.
+"""What other packages add to nodegp: commands, parts of models, baselines, data sets.
 
 They say so by entry points, of which the library reads the names; it imports none of them by name.
 `nodegp_paper`, which comes in the same wheel, is the first.
@@ -7,10 +7,11 @@ They say so by entry points, of which the library reads the names; it imports no
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any
 
-__all__ = ["baselines", "commands", "datasets"]
+__all__ = ["baselines", "commands", "datasets", "load_components"]
 
 
 def commands() -> dict[str, Any]:
@@ -31,6 +32,14 @@ def datasets() -> dict[str, Callable[..., Any]]:
     where ``data_dir`` is a folder or None. An entry of the group ``nodegp.datasets`` is a mapping
     of such names."""
     return _mappings("nodegp.datasets")
+
+
+@lru_cache
+def load_components() -> None:
+    """Import the modules of the group ``nodegp.components``, whose classes are known from then on
+    by their names."""
+    for entry in entry_points(group="nodegp.components"):
+        entry.load()
 
 
 def _mappings(group: str) -> dict[str, Callable[..., Any]]:

@@ -1,7 +1,8 @@
-"""Two ways to the same posterior: :class:`Dual` (the default) and :class:`Adam` (the paper's)."""
+"""From a prior, a likelihood and labels to a posterior. :class:`Dual` is how; an :class:`Engine` of
+another kind is a class of its own, such as the paper's in :mod:`nodegp_paper.inference`.
+"""
 
-from nodegp.inference.adam import Adam
 from nodegp.inference.base import Engine, Fit, Problem, Warm
 from nodegp.inference.dual import Dual
 
-__all__ = ["Adam", "Dual", "Engine", "Fit", "Problem", "Warm"]
+__all__ = ["Dual", "Engine", "Fit", "Problem", "Warm"]

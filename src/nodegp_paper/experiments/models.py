@@ -17,10 +17,11 @@ import numpy as np
 from nodegp.datasets import Dataset, load_dataset
 from nodegp.estimators import GraphGPClassifier
 from nodegp.inducing import Labelled, Points
-from nodegp.inference import Adam, Dual
+from nodegp.inference import Dual
 from nodegp.kernels import Linear, Polynomial
 from nodegp.preprocessing import Preprocessing
 from nodegp_paper.baselines import REGISTRY
+from nodegp_paper.inference import Adam
 
 __all__ = [
     "LINEAR_GGP",

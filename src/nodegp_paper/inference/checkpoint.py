@@ -18,6 +18,8 @@ from torch import Tensor
 
 from nodegp.files import write_atomically
 
+__all__ = ["optimiser_tensors", "read", "restore_optimiser", "write"]
+
 
 def write(path: Path, mark: str, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Store numbers and lists (``state``) and tensors under a fingerprint."""

@@ -18,13 +18,15 @@ from torch import Tensor
 
 from nodegp.identity import fingerprint
 from nodegp.inducing import Whitened
-from nodegp.inference import checkpoint
 from nodegp.inference.base import Engine, Fit, Problem, Report
 from nodegp.inference.sites import sites_from, smallest_precision
 from nodegp.likelihoods import Likelihood
 from nodegp.linalg import lower_times
 from nodegp.posterior import Marginals, Posterior
 from nodegp.prior import Prior
+from nodegp_paper.inference import checkpoint
+
+__all__ = ["Adam"]
 
 
 @dataclass(frozen=True)
