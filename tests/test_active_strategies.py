@@ -102,7 +102,7 @@ def test_contract_through_the_loop(name, batch_size):
             model, graph, STRATEGIES[name](), y, candidates=candidates, classes=[0, 1],
             batch_size=batch_size, random_state=seed,
         )  # fmt: skip
-        return list(itertools.chain(*(step.asked.tolist() for step in learner.steps())))
+        return list(itertools.chain(*(step.nodes.tolist() for step in learner.steps())))
 
     asked = run(0)
     assert sorted(asked) == candidates.tolist()  # each once, and no other

@@ -48,7 +48,7 @@ def specs(
 
 def run(spec: Spec, context: Context) -> dict[str, Any]:
     """One trial: accuracy and the rest on all unlabelled nodes, after each label."""
-    data, sopt = _shared(spec.dataset, context.data_dir)
+    data, memory = _shared(spec.dataset, context.data_dir)
     acquisition, name = spec.model.split("-")
     if name == "GGP":
         model = linear_ggp(spec.settings, spec.dataset, spec.seed)
@@ -57,7 +57,7 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
 
         model = REGISTRY[name.lower()](random_state=spec.seed)
     known = data.y >= 0  # some papers of Citeseer have no label to ask for or to compare with
-    chooser: Acquisition = sopt if acquisition == "SOPT" else Random()
+    chooser: Acquisition = SOPT() if acquisition == "SOPT" else Random()
     learner = ActiveLearner(
         model,
         data.graph,
@@ -67,12 +67,13 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
         candidates=known,
         classes=range(data.n_classes),
         random_state=spec.seed,
+        memory=memory,
     )
     asked, curve = [], []
     for step in learner.steps(spec.settings["labels"]):
         rest = np.flatnonzero(known & ~step.labelled)
         curve.append(scores(data.y[rest], step.model.predict_proba(data.graph, rest)))
-        asked += step.asked.tolist()
+        asked += step.nodes.tolist()
     accuracies = [point["accuracy"] for point in curve]
     found: dict[str, Any] = {
         "alc": metrics.area_under_learning_curve(accuracies),
@@ -86,6 +87,6 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def _shared(dataset: str, data_dir: str | None) -> tuple[Dataset, SOPT]:
-    """The component and a SOPT that keeps its inverse: they are the same in every trial."""
-    return component_of(dataset, data_dir), SOPT()
+def _shared(dataset: str, data_dir: str | None) -> tuple[Dataset, dict[str, Any]]:
+    """The component and a memory that keeps its inverse: they are the same in every trial."""
+    return component_of(dataset, data_dir), {}
