@@ -18,6 +18,7 @@ from torch import Tensor
 from nodegp.filters import Filter, Hops, Identity, PageRank, Propagation, Relations, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Kernel
+from nodegp.linalg import ridge_inverse
 from nodegp.prior import Domain, Prior, make_prior
 from nodegp.rows import paired_cosines
 
@@ -32,7 +33,7 @@ _MANY = 20.0  # labels per class
 _DISCOUNT = 0.5  # of hubs, as a power of their degree
 _PLANNED = PageRank(0.1, hub_discount=_DISCOUNT, fixed=("strength",))
 _EDGES = 500  # that are looked at to see whether neighbours are alike
-_RIDGE = 0.3  # the noise of least squares, as a share of the prior variance
+_LABEL_NOISE = 0.3  # of least squares, as a share of the prior variance
 
 
 @dataclass(frozen=True)
@@ -200,8 +201,7 @@ def squared_error(K: Tensor, targets: np.ndarray) -> float:
     """The mean leave-one-out error of least squares on indicators of the classes, over labels
     whose class has another. It costs a hundredth of a fit."""
     told = np.bincount(targets)[targets] > 1
-    ridge = _RIDGE * K.diagonal().mean() * torch.eye(len(K), dtype=K.dtype, device=K.device)
-    inverse = torch.linalg.inv(K + ridge)
+    inverse = ridge_inverse(K, _LABEL_NOISE * K.diagonal().mean())
     one_hot = torch.eye(int(targets.max()) + 1, dtype=K.dtype, device=K.device)[targets]
     left_out = (inverse @ one_hot) / inverse.diagonal()[:, None]
     return float(left_out.square().sum(1)[told].mean()) if told.any() else math.nan
