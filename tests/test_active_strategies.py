@@ -85,9 +85,10 @@ def test_the_registry_holds_every_strategy_by_its_name():
                 yield sub
             yield from concrete(sub)
 
-    assert set(STRATEGIES.values()) == set(concrete(Acquisition))
+    ours = {kind for kind in STRATEGIES.values() if kind.__module__.startswith("nodegp.")}
+    assert ours == set(concrete(Acquisition))
     assert list(STRATEGIES) == [kind.name for kind in STRATEGIES.values()]
-    assert all(kind.score_means != Acquisition.score_means for kind in STRATEGIES.values())
+    assert all(kind.score_means != Acquisition.score_means for kind in ours)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
