@@ -97,13 +97,13 @@ def _gains(proba: np.ndarray, columns: np.ndarray, places: np.ndarray) -> np.nda
 def _harmonic(adjacency: sp.csr_array, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Class probabilities, (N, C): L_uu f_u = A_ul Y_l; uniform where no label reaches."""
     n_nodes, n_classes = adjacency.shape[0], int(codes.max()) + 1
-    known = np.zeros((n_nodes, n_classes))
-    known[nodes, codes] = 1.0
+    one_hot = np.zeros((n_nodes, n_classes))
+    one_hot[nodes, codes] = 1.0
     degrees = np.asarray(adjacency.sum(axis=1)).ravel()
     laplacian = sp.csr_array(sp.diags_array(degrees) - adjacency)
-    right = adjacency @ known
+    right = adjacency @ one_hot
     right[nodes] = 0.0
-    proba = known + conjugate_gradients(
+    proba = one_hot + conjugate_gradients(
         laplacian, np.where(degrees > 0, degrees, 1.0), right, nodes.tolist(), _TOLERANCE
     )
     proba = np.maximum(proba, 0.0)

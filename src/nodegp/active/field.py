@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import inv
 from scipy.sparse.csgraph import connected_components
 
 from nodegp.active.large import LargeField
@@ -144,11 +144,4 @@ def _pseudo_inverse(adjacency: sp.csr_array) -> np.ndarray:
     laplacian = (sp.diags_array(degrees) - adjacency).toarray()
     scale = degrees.mean()
     laplacian += scale / n
-    inverse = cho_solve(
-        cho_factor(laplacian, lower=True, overwrite_a=True, check_finite=False),
-        np.eye(n),
-        overwrite_b=True,
-        check_finite=False,
-    )
-    inverse -= 1.0 / (scale * n)
-    return inverse
+    return inv(laplacian, overwrite_a=True, check_finite=False) - 1.0 / (scale * n)

@@ -176,16 +176,10 @@ class LargeField:
     def _draws(self) -> np.ndarray:
         """Right-hand sides B^T W^(1/2) q, whose solutions have the second moments C."""
         upper = sp.coo_array(sp.triu(self._adjacency))
-        n_edges = upper.nnz
-        root = np.sqrt(upper.data).astype(np.float32)
-        edge = np.arange(n_edges)
-        incidence = sp.csr_array(
-            (
-                np.concatenate([root, -root]),
-                (np.concatenate([upper.row, upper.col]), np.concatenate([edge, edge])),
-            ),
-            shape=(len(self.nodes), n_edges),
-        )
+        n_edges, root = upper.nnz, np.sqrt(upper.data).astype(np.float32)
+        ends = np.concatenate([upper.row, upper.col]), np.tile(np.arange(n_edges), 2)
+        values = np.concatenate([root, -root])
+        incidence = sp.csr_array((values, ends), shape=(len(self.nodes), n_edges))
         rng = np.random.default_rng(0)
         widths = (min(_BLOCK, N_DRAWS - start) for start in range(0, N_DRAWS, _BLOCK))
         return np.hstack([incidence @ _random_signs(rng, (n_edges, width)) for width in widths])
