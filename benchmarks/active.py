@@ -27,29 +27,30 @@ def starts(data: Dataset, kind: str, count: int) -> np.ndarray:
     """The first nodes, or others at random."""
     if kind == "table":
         return np.arange(min(count, TABLE))
-    others = np.flatnonzero(data.y >= 0)
-    others = others[others >= TABLE]
-    return np.random.default_rng(12345).choice(others, count, replace=False)
+    nodes = np.flatnonzero(data.y >= 0)
+    nodes = nodes[nodes >= TABLE]
+    return np.random.default_rng(12345).choice(nodes, count, replace=False)
 
 
 def curve(data: Dataset, strategy: Acquisition, start: int) -> np.ndarray:
     """Accuracy on the nodes without a label, after each."""
-    known = data.y >= 0
+    has_label = data.y >= 0
     learner = ActiveLearner(
         GraphGPClassifier(random_state=start),
         data.graph,
         strategy,
         data.y,
         initial=[start],
-        candidates=known,
+        candidates=has_label,
         classes=range(data.n_classes),
         random_state=start,
     )
-    found = []
+    accuracies = []
     for step in learner.steps(N_LABELS):
-        rest = np.flatnonzero(known & ~step.labelled)
-        found.append(metrics.accuracy(data.y[rest], step.model.predict_proba(data.graph, rest)))
-    return np.array(found)
+        rest = np.flatnonzero(has_label & ~step.labelled)
+        proba = step.model.predict_proba(data.graph, rest)
+        accuracies.append(metrics.accuracy(data.y[rest], proba))
+    return np.array(accuracies)
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ def test_models_that_do_not_know_the_same_classes():
     graph = Graph(sp.diags_array([np.ones(5)], offsets=[1], shape=(6, 6)), np.eye(6))
 
     def fitted(y):
-        return GraphGPClassifier(Linear(fixed=("variance",))).fit(graph, y)
+        return GraphGPClassifier(kernel=Linear(fixed=("variance",))).fit(graph, y)
 
     two, three = fitted(["a", None, None, None, None, "c"]), fitted(["a", None, "b", *[None] * 3])
     found = advice([two, three], graph)
@@ -117,7 +117,7 @@ def test_predictions_settle_as_labels_come_in():
     nodes = data.graph.largest_component()
     graph, y = data.graph.subgraph(nodes), data.y[nodes]
     may_ask = ~np.isin(nodes, data.splits["test"])
-    model = GraphGPClassifier(Linear(fixed=("variance",)), center=True)
+    model = GraphGPClassifier(kernel=Linear(fixed=("variance",)))
     learner = ActiveLearner(
         model, graph, SOPT(), y, candidates=may_ask, classes=range(7), batch_size=10
     )

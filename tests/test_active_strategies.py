@@ -85,9 +85,10 @@ def test_the_registry_holds_every_strategy_by_its_name():
                 yield sub
             yield from concrete(sub)
 
-    assert set(STRATEGIES.values()) == set(concrete(Acquisition))
+    ours = {kind for kind in STRATEGIES.values() if kind.__module__.startswith("nodegp.")}
+    assert ours == set(concrete(Acquisition))
     assert list(STRATEGIES) == [kind.name for kind in STRATEGIES.values()]
-    assert all(kind.score_means != Acquisition.score_means for kind in STRATEGIES.values())
+    assert all(kind.score_means != Acquisition.score_means for kind in ours)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -97,12 +98,12 @@ def test_contract_through_the_loop(name, batch_size):
     candidates = np.arange(13)  # not the lone node
 
     def run(seed):
-        model = GraphGPClassifier(Linear(fixed=("variance",)), likelihood="softmax")
+        model = GraphGPClassifier(kernel=Linear(fixed=("variance",)), likelihood="softmax")
         learner = ActiveLearner(
             model, graph, STRATEGIES[name](), y, candidates=candidates, classes=[0, 1],
             batch_size=batch_size, random_state=seed,
         )  # fmt: skip
-        return list(itertools.chain(*(step.asked.tolist() for step in learner.steps())))
+        return list(itertools.chain(*(step.nodes.tolist() for step in learner.steps())))
 
     asked = run(0)
     assert sorted(asked) == candidates.tolist()  # each once, and no other
@@ -113,7 +114,9 @@ def test_contract_through_the_loop(name, batch_size):
 def test_contract_of_a_single_question(name):
     graph, truth = disconnected()
     y = np.where(np.isin(np.arange(14), [0, 7, 12]), truth, -1)
-    model = GraphGPClassifier(Linear(fixed=("variance",)), likelihood="softmax").fit(graph, y)
+    model = GraphGPClassifier(kernel=Linear(fixed=("variance",)), likelihood="softmax").fit(
+        graph, y
+    )
     choice = suggest(graph, 4, name, y=y, model=model, random_state=3)
     assert choice.strategy == name
     assert choice.note == ""

@@ -84,7 +84,7 @@ def test_any_nodes_of_any_graph(seed, n, p, data):
     graph = random_graph(n, p, seed=seed, weighted=True)
     numbers = st.lists(st.integers(0, n - 1), min_size=1, max_size=8)
     a, b = data.draw(numbers), data.draw(numbers)
-    theirs = GraphKernel(graph, rbf(), features="raw")
+    theirs = GraphKernel(graph, rbf(), preprocessing="raw")
     close(
         theirs(nodes(*a), nodes(*b)).to_dense(),
         ours(RBF(1.3, 0.8), graph, a, b, NeighbourMean(), "raw"),
@@ -99,7 +99,7 @@ def test_is_the_loop_of_the_paper():
         graph.adjacency.toarray(),
         graph.features,
     )
-    close(GraphKernel(graph, cubic(), features="raw")(torch.arange(9)).to_dense(), K)
+    close(GraphKernel(graph, cubic(), preprocessing="raw")(torch.arange(9)).to_dense(), K)
 
 
 def test_a_graph_without_features_tells_nodes_by_position():
@@ -134,7 +134,7 @@ def test_precision_is_the_base_kernels():
 def test_blocks_make_no_difference(name, tile, monkeypatch):
     """Also a hub, whose own variance is cut into blocks."""
     graph = nodegp.datasets.hub_graph(30, n_features=3, dtype=np.float64).graph
-    kernel = GraphKernel(graph, PAIRS[name][1](), features="raw")
+    kernel = GraphKernel(graph, PAIRS[name][1](), preprocessing="raw")
     expected = ours(PAIRS[name][0], graph, range(31), range(31), NeighbourMean(), "raw")
     monkeypatch.setattr(budget, "fit", tile)
     close(kernel(torch.arange(31)).to_dense(), expected)
@@ -155,7 +155,7 @@ def test_batches_broadcast_as_elsewhere_in_gpytorch(outer, base):
     graph = random_graph(weighted=True)
     rng = np.random.default_rng(0)
     lengthscale = rng.uniform(0.5, 2.0, base)
-    kernel = GraphKernel(graph, rbf(np.full(base, 1.3), lengthscale, base), features="raw")
+    kernel = GraphKernel(graph, rbf(np.full(base, 1.3), lengthscale, base), preprocessing="raw")
     a, b = (torch.from_numpy(rng.integers(0, 12, (*outer, n, 1))) for n in (4, 5))
     shape = np.broadcast_shapes(outer, base)
     K, diagonal = kernel(a, b).to_dense(), kernel(a, diag=True)
@@ -274,7 +274,9 @@ def regression_problem():
     y[labelled] = rng.standard_normal(14)
     y[labelled] = (y[labelled] - y[labelled].mean()) / y[labelled].std()
     model = nodegp.GraphGPRegressor(
-        RBF(1.3, 0.8).learn(), likelihood=Gaussian(0.2, fixed=("noise",)), inducing="labelled"
+        kernel=RBF(1.3, 0.8).learn(),
+        likelihood=Gaussian(0.2, fixed=("noise",)),
+        inducing="labelled",
     ).fit(graph, y)
     likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
     likelihood.noise = 0.2
@@ -357,7 +359,7 @@ def test_bad_node_numbers(x, message, diag):
 
 def test_floats_too_coarse_for_the_graph():
     graph = nodegp.Graph(sp.csr_array((3000, 3000)), np.zeros((3000, 1)))
-    kernel = GraphKernel(graph, rbf(), features="raw")
+    kernel = GraphKernel(graph, rbf(), preprocessing="raw")
     assert kernel(torch.tensor([2047.0]).half()).to_dense().shape == (1, 1)
     with pytest.raises(ValueError, match=r"float16 cannot tell node 2048 .* float64 or integers"):
         kernel(torch.tensor([2048.0]).half())
@@ -369,7 +371,7 @@ def test_floats_too_coarse_for_the_graph():
         ({"graph": np.eye(3)}, TypeError, "graph must be a nodegp.Graph, got a ndarray"),
         ({"base_kernel": RBF()}, TypeError, "GPyTorch kernel, got a nodegp.kernels.RBF"),
         ({"filter": "median"}, ValueError, "filter must be one of"),
-        ({"features": "words"}, ValueError, "features must be one of"),
+        ({"preprocessing": "words"}, ValueError, "features must be one of"),
     ],
 )
 def test_bad_settings(settings, error, message):

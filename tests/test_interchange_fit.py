@@ -27,7 +27,7 @@ TRUTH = smooth_classes(GRAPH)
 SHOWN = np.arange(0, 24, 2)
 Y = hide(TRUTH, SHOWN)
 MODELS = {
-    "gp": GraphGPClassifier(FIXED_RBF, random_state=0),
+    "gp": GraphGPClassifier(kernel=FIXED_RBF, random_state=0),
     "baseline": LabelPropagation(),
 }
 
@@ -84,12 +84,12 @@ def test_whole_numbers_stay_so_and_strings_too():
 
 def test_a_regressor_takes_them_too():
     targets = smooth_scores(GRAPH, 1)[:, 0]
-    expected = GraphGPRegressor(FIXED_RBF).fit(GRAPH, hide(targets, SHOWN, np.nan))
+    expected = GraphGPRegressor(kernel=FIXED_RBF).fit(GRAPH, hide(targets, SHOWN, np.nan))
     data = GRAPH.to_pyg(targets, {"train": SHOWN})
     G = GRAPH.to_networkx()
     by_dict = {f"node {n}": targets[n] for n in SHOWN}
     for X, y in ((data, None), (G, by_dict)):
-        model = GraphGPRegressor(FIXED_RBF).fit(X, y)
+        model = GraphGPRegressor(kernel=FIXED_RBF).fit(X, y)
         np.testing.assert_allclose(model.predict(X), expected.predict(), atol=1e-12)
         assert model.score(X, targets) == pytest.approx(expected.score(GRAPH, targets))
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
+import nodegp
 from nodegp.linalg import (
     JITTERS,
     NotPositiveDefiniteError,
     QuadraticForms,
     cholesky,
     lower_times,
+    ridge_inverse,
+    solve_least_squares,
     sparse_matmul,
 )
 
@@ -20,6 +26,37 @@ from nodegp.linalg import (
 def spd(n, seed=0, dtype=torch.float64):
     root = np.random.default_rng(seed).standard_normal((n, n))
     return torch.from_numpy(root @ root.T + n * np.eye(n)).to(dtype)
+
+
+def test_this_is_the_only_home_of_jitter():
+    """Nobody else adds to a diagonal, but the identity of I + ... that a formula has."""
+    folder = Path(nodegp.__file__).parent
+    added = re.compile(
+        r"[-+] [^#]*\beye\(|\.diagonal\([^)]*\)\.add_\((?!1\.0\))|diag_indices|fill_diag"
+    )
+    lines = [
+        f"{path.relative_to(folder)}: {line.strip()}"
+        for path in folder.rglob("*.py")
+        if path.name != "linalg.py"
+        for line in path.read_text().splitlines()
+        if added.search(line)
+    ]
+    assert not lines
+
+
+def test_normal_equations_may_be_singular_or_nothing_at_all():
+    rows = torch.tensor([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]], dtype=torch.float64)  # one direction
+    right = rows @ torch.tensor([1.0, 2.0, 0.0], dtype=torch.float64)
+    weights = solve_least_squares(rows @ rows.mT, right)
+    torch.testing.assert_close(weights @ rows, rows[0], atol=1e-6, rtol=0)
+    nothing = torch.zeros(2, 2, dtype=torch.float64)
+    assert solve_least_squares(nothing, nothing[0]).tolist() == [0.0, 0.0]
+
+
+def test_the_inverse_of_a_ridge_regression():
+    K = spd(6)
+    expected = np.linalg.inv(K.numpy() + 0.3 * np.eye(6))
+    np.testing.assert_allclose(ridge_inverse(K, 0.3).numpy(), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -173,4 +173,4 @@ def test_subgraphs_and_questions_by_id():
         fitted(), GRAPH, SOPT(), oracle=TRUTH, initial=IDS[[4, 9]], candidates=IDS[ASKED]
     )
     step = next(iter(learner.steps(n_labels=2)))
-    assert step.asked.tolist() == [4, 9]
+    assert step.nodes.tolist() == [4, 9]

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from nodegp.budget import budget
-from nodegp.estimators.base import FILTERS, component
+from nodegp.component import as_component
 from nodegp.filters import Filter, NeighbourMean, SumOfFilters
 from nodegp.graph import Graph, check_nodes
 from nodegp.kernels import Linear
@@ -32,6 +32,8 @@ except ImportError as error:
         "nodegp.gpytorch needs gpytorch: pip install 'nodegp[interop]'", name=error.name
     ) from error
 
+__all__ = ["GraphKernel"]
+
 
 class GraphKernel(gpytorch.kernels.Kernel):
     """Covariance between the nodes of a graph: ``F k(X, X) F^T``, Eq. 12.
@@ -43,8 +45,8 @@ class GraphKernel(gpytorch.kernels.Kernel):
         On the features. Its hyper-parameters are the only ones; their precision and device are
         those of the answer.
     filter : "mean" (the paper's neighbourhood mean), "identity", or a Filter
-    features : "auto", "damped", "tfidf", "root", "l2", "standardise" or "raw"
-        Preprocessing, as in GraphGPClassifier.
+    preprocessing : str
+        Of the features, as in GraphGPClassifier.
     active_dims : tuple of int, optional
         Which column of the inputs holds the node numbers, where there are others.
 
@@ -62,7 +64,7 @@ class GraphKernel(gpytorch.kernels.Kernel):
         graph: Graph,
         base_kernel: gpytorch.kernels.Kernel,
         filter: Filter | str = "mean",
-        features: str = "auto",
+        preprocessing: str = "auto",
         active_dims: tuple[int, ...] | None = None,
     ):
         super().__init__(active_dims=active_dims)
@@ -75,10 +77,10 @@ class GraphKernel(gpytorch.kernels.Kernel):
             )
         self.base_kernel = base_kernel
         self.graph = graph
-        self.filter = component(filter, FILTERS, NeighbourMean, Filter, "filter")
+        self.filter = as_component(filter or NeighbourMean(), Filter, "filter")
         if isinstance(self.filter, SumOfFilters):
             raise TypeError(f"a GraphKernel takes the filter of one function, not {self.filter!r}")
-        preprocessor = Preprocessor.fit(graph.features, features, n_nodes=graph.n_nodes)
+        preprocessor = Preprocessor.fit(graph.features, preprocessing, n_nodes=graph.n_nodes)
         self._domain = Domain(graph, preprocessor)
         # What h is made of at a node; the kernel on that is GPyTorch's, not the prior's own.
         self._prior = make_prior(self.filter, Linear(), self._domain)
@@ -130,9 +132,9 @@ class GraphKernel(gpytorch.kernels.Kernel):
             same = np.flatnonzero(kind.ravel() == which)  # bags of one size stack without padding
             width = max(a * b * batch.numel(), (a + b) * left.rows.shape[1], 1)
             step = max(budget.fit // width, 1)
-            for some in np.split(same, range(step, len(same), step)):
-                members.append(some)
-                values.append(self._stacked(left, right, some, params))
+            for bags in np.split(same, range(step, len(same), step)):
+                members.append(bags)
+                values.append(self._stacked(left, right, bags, params))
         flat = torch.cat(values)[np.argsort(np.concatenate(members))]  # (nodes, *batch)
         # Batches of nodes and of base kernels broadcast: of all their pairs take those that meet.
         *outer, n = left.shape
@@ -209,15 +211,15 @@ def _node_numbers(x: Tensor, n_nodes: int) -> np.ndarray:
         )
     if x.dtype == torch.bool:
         raise ValueError("a GraphKernel takes node numbers, not a mask: use mask.nonzero()")
-    given = x.detach().flatten().cpu()
-    whole = given.long()
-    wrong = whole != given
+    numbers = x.detach().flatten().cpu()
+    whole = numbers.long()
+    wrong = whole != numbers
     if wrong.any():
-        raise ValueError(f"node numbers must be whole, got {given[wrong][0].item()}")
+        raise ValueError(f"node numbers must be whole, got {numbers[wrong][0].item()}")
     nodes = check_nodes(whole.numpy(), n_nodes)
-    if given.is_floating_point() and nodes.max(initial=0) >= 2.0 / torch.finfo(given.dtype).eps:
+    if numbers.is_floating_point() and nodes.max(initial=0) >= 2.0 / torch.finfo(numbers.dtype).eps:
         raise ValueError(
-            f"{given.dtype} cannot tell node {nodes.max()} from the next; pass node numbers as "
+            f"{numbers.dtype} cannot tell node {nodes.max()} from the next; pass node numbers as "
             "float64 or integers"
         )
     return nodes

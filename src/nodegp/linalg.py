@@ -1,5 +1,6 @@
 """Cholesky factorisation with jitter, and products with sparse matrices that torch can
-differentiate. This is the only home of jitter.
+differentiate. This is the only home of jitter: whatever is added to a diagonal for the sake of
+numbers is added here. A noise that belongs to a model is the caller's, and handed over.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ JITTERS = {
 }
 
 
+# Of the trace, where a system of equations may be singular and any of its solutions will do.
+_LEAST_SQUARES_JITTER = 1e-10
 _ONE_THREAD = 256
 
 
@@ -47,13 +50,27 @@ def cholesky(matrix: Tensor, what: str = "covariance matrix") -> tuple[Tensor, f
     """Lower Cholesky factor of ``matrix`` plus jitter, and the jitter that was added."""
     diagonal = check_finite(matrix, what).detach().diagonal()
     scale = float(diagonal.mean()) if len(diagonal) else 1.0
-    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     for relative in JITTERS[matrix.dtype]:
         jitter = relative * (scale if scale > 0 else 1.0)
-        factor, failed = torch.linalg.cholesky_ex(matrix + jitter * eye)
+        factor, failed = torch.linalg.cholesky_ex(_plus_diagonal(matrix, jitter))
         if not failed:
             return factor, jitter
     raise not_positive_definite(matrix, what, f"even with jitter {jitter:.1e}")
+
+
+def solve_least_squares(gram: Tensor, right: Tensor) -> Tensor:
+    """The solution of normal equations whose matrix may be singular, or zero."""
+    jitter = _LEAST_SQUARES_JITTER * gram.trace() + 1e-300
+    return torch.linalg.solve(_plus_diagonal(gram, jitter), right)
+
+
+def ridge_inverse(matrix: Tensor, ridge: float | Tensor) -> Tensor:
+    """``(matrix + ridge I)^-1``, with the ridge that a regression is meant to have."""
+    return torch.linalg.inv(_plus_diagonal(matrix, ridge))
+
+
+def _plus_diagonal(matrix: Tensor, value: float | Tensor) -> Tensor:
+    return matrix + value * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
 
 
 def check_finite(matrix: Tensor, what: str = "covariance of the labelled nodes") -> Tensor:

@@ -13,6 +13,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+__all__ = [
+    "LOG_LOSS_EPS",
+    "ReliabilityCurve",
+    "accuracy",
+    "area_under_learning_curve",
+    "brier",
+    "debiased_calibration_error",
+    "expected_calibration_error",
+    "log_loss",
+    "reliability_curve",
+]
+
 LOG_LOSS_EPS = 1e-15
 """Probabilities are clipped to at least this before their logarithm is taken."""
 
@@ -35,15 +47,15 @@ def accuracy(y: ArrayLike, proba_or_pred: ArrayLike) -> float:
     Predicted classes are compared as they are, so they may be strings. Between equal
     probabilities the first class wins.
     """
-    given = np.asarray(proba_or_pred)
-    if given.ndim == 2:
-        labels, proba = _check(y, given)
+    predictions = np.asarray(proba_or_pred)
+    if predictions.ndim == 2:
+        labels, proba = _check(y, predictions)
         return float(np.mean(np.argmax(proba, axis=1) == labels))
     labels = np.asarray(y)
-    if given.ndim != 1 or labels.shape != given.shape:
+    if predictions.ndim != 1 or labels.shape != predictions.shape:
         raise ValueError(
-            f"y has shape {labels.shape} and the predictions {given.shape}; pass predicted classes "
-            "of the same length as y, or probabilities of shape (len(y), n_classes)."
+            f"y has shape {labels.shape} and the predictions {predictions.shape}; pass predicted "
+            "classes of the same length as y, or probabilities of shape (len(y), n_classes)."
         )
     if not len(labels):
         raise ValueError("There is nothing to score: y is empty.")
@@ -52,12 +64,12 @@ def accuracy(y: ArrayLike, proba_or_pred: ArrayLike) -> float:
             f"{int(np.sum(labels == -1))} of {len(labels)} labels are -1 (unlabelled); "
             "score only nodes that have a label, e.g. y[y >= 0]."
         )
-    if (labels.dtype.kind in "US") != (given.dtype.kind in "US"):
+    if (labels.dtype.kind in "US") != (predictions.dtype.kind in "US"):
         raise ValueError(
-            f"y holds {labels.dtype} and the predictions {given.dtype}; "
+            f"y holds {labels.dtype} and the predictions {predictions.dtype}; "
             "pass both as names or both as class positions."
         )
-    return float(np.mean(labels == given))
+    return float(np.mean(labels == predictions))
 
 
 def log_loss(y: ArrayLike, proba: ArrayLike, eps: float = LOG_LOSS_EPS) -> float:

@@ -5,19 +5,17 @@
 ``STRATEGIES`` by name, and :func:`advice` says whether to go on asking.
 """
 
-from nodegp.active.acquisition import Acquisition, Choice, Degree, Random, Situation
+from nodegp.active.acquisition import STRATEGIES, Acquisition, Choice, Situation
 from nodegp.active.bald import BALD
+from nodegp.active.design import SOPT, VOPT
 from nodegp.active.eer import EER
 from nodegp.active.gpeer import GPEER
-from nodegp.active.gpvopt import GPVOPT
-from nodegp.active.hybrid import Hybrid
-from nodegp.active.learner import ActiveLearner, Step
+from nodegp.active.gpvopt import GPVOPT, Hybrid
+from nodegp.active.learner import ActiveLearner, Step, suggest
+from nodegp.active.model import PosteriorModel
 from nodegp.active.s2 import S2
-from nodegp.active.sopt import SOPT
+from nodegp.active.simple import Degree, Entropy, Margin, Random
 from nodegp.active.stopping import Advice, advice
-from nodegp.active.suggest import STRATEGIES, suggest
-from nodegp.active.uncertainty import Entropy, Margin
-from nodegp.active.vopt import VOPT
 
 __all__ = [
     "BALD",
@@ -36,6 +34,7 @@ __all__ = [
     "Entropy",
     "Hybrid",
     "Margin",
+    "PosteriorModel",
     "Random",
     "Situation",
     "Step",

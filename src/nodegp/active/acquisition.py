@@ -1,15 +1,26 @@
-"""What chooses the next node: a score for each, the highest of which is asked about."""
+"""What chooses the next node: a score for each, the highest of which is asked about.
+
+A strategy is a frozen value, its settings. What it may use again for the next question is in
+:attr:`Situation.memory`, which belongs to whoever asks: so learners can share a strategy, and one
+that was pickled goes on where it was.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from nodegp.graph import Graph
 from nodegp.labels import encode
+
+__all__ = ["STRATEGIES", "Acquisition", "Choice", "Situation", "best"]
+
+# Every strategy by its name. A class is listed by being defined: see Acquisition.
+STRATEGIES: dict[str, type[Acquisition]] = {}
 
 # Scores this close, relative to the largest, are equal but for rounding.
 _TIE = 1e-9
@@ -25,6 +36,9 @@ class Situation:
     model: Any  # fitted to the labels so far; None before the first label
     rng: np.random.Generator
     y: np.ndarray | None = None  # (N,) the labels so far; read only where labelled
+    # What strategies keep from one question to the next, each under a name of its own. With an
+    # empty one the answers are the same, and take longer.
+    memory: dict[str, Any] = field(default_factory=dict)
 
     def classes(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the labelled nodes, and the class of each as a position."""
@@ -47,21 +61,63 @@ class Choice:
     note: str = ""  # what was done in place of what was asked for, and why
 
 
+@dataclass(frozen=True)
 class Acquisition(ABC):
-    """A way to choose nodes to ask about.
+    """A way to choose nodes to ask about: a frozen dataclass, whose fields are its settings.
 
-    Where a strategy lacks something that it needs, such as a fitted model, :class:`SOPT` chooses
-    in its place, and the :class:`Choice` says so.
+    A subclass with a ``name`` is listed in ``STRATEGIES``, where :func:`nodegp.active.suggest`
+    and ``nodegp query`` find it. Where a strategy lacks something that it needs, such as a fitted
+    model, :class:`SOPT` chooses in its place, and the :class:`Choice` says so.
     """
 
     name: ClassVar[str] = ""
     score_means: ClassVar[str] = "how much the node is worth asking about"
+    needs_model: ClassVar[bool] = False
     # Whether a batch takes neighbours of a chosen node only when no others are left.
     keeps_apart: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not (name := vars(cls).get("name", "")):
+            return
+        other = STRATEGIES.get(name, cls)
+        if (other.__module__, other.__name__) != (cls.__module__, cls.__name__):
+            raise ValueError(
+                f"there is a strategy {name!r} already, {other.__module__}.{other.__name__}; give "
+                f"{cls.__name__} another name"
+            )
+        STRATEGIES[name] = cls
 
     @abstractmethod
     def scores(self, situation: Situation) -> np.ndarray:
         """How much each node is worth asking about, shape (N,); only their order matters."""
+
+    def lacks(self, situation: Situation) -> str:
+        """What the strategy needs and does not have; empty if it can choose."""
+        return "a fitted model" if self.needs_model and situation.model is None else ""
+
+    def rounds(self, situation: Situation) -> Generator[np.ndarray, int, None]:
+        """The scores for each choice of a batch; what was chosen is sent in before the next."""
+        scores = self.scores(situation)
+        while True:
+            yield scores
+
+    def picks(self, situation: Situation, n: int) -> list[tuple[int, float]]:
+        """``n`` candidates and their scores, of which there are at least as many."""
+        picked: list[tuple[int, float]] = []
+        open_, apart = situation.candidates.copy(), situation.candidates.copy()
+        rounds = self.rounds(situation)
+        scores = next(rounds)
+        while True:
+            node = best(scores, apart if apart.any() else open_)
+            picked.append((node, float(scores[node])))
+            if len(picked) == n:
+                return picked
+            open_[node] = apart[node] = False
+            if self.keeps_apart:
+                start, stop = situation.graph.adjacency.indptr[node : node + 2]
+                apart[situation.graph.adjacency.indices[start:stop]] = False
+            scores = rounds.send(node)
 
     def choose(self, situation: Situation, n: int = 1) -> np.ndarray:
         """The ``n`` candidates to ask about, best first; fewer if there are fewer.
@@ -74,10 +130,7 @@ class Acquisition(ABC):
         """The nodes that :meth:`choose` gives, each with the number that it was chosen by."""
         n = min(n, int(situation.candidates.sum()))
         if n > 0 and (lacking := self.lacks(situation)):
-            from nodegp.active.sopt import SOPT  # a subclass of this one
-
-            self._in_place = self._in_place or SOPT()
-            choice = self._in_place.explain_choice(situation, n)
+            choice = STRATEGIES["sopt"]().explain_choice(situation, n)
             return replace(choice, note=f"{self.name} needs {lacking}, so {choice.strategy} chose")
         picked = self.picks(situation, n) if n > 0 else []
         return Choice(
@@ -87,25 +140,6 @@ class Acquisition(ABC):
             self.score_means,
         )
 
-    _in_place: Acquisition | None = None
-
-    def lacks(self, situation: Situation) -> str:
-        """What the strategy needs and does not have; empty if it can choose."""
-        return ""
-
-    def picks(self, situation: Situation, n: int) -> list[tuple[int, float]]:
-        """``n`` candidates and their scores, of which there are at least as many."""
-        picked: list[tuple[int, float]] = []
-        open_, apart = situation.candidates.copy(), situation.candidates.copy()
-        scores = self.scores(situation)
-        for _ in range(n):
-            node = best(scores, apart if apart.any() else open_)
-            picked.append((node, scores[node]))
-            open_[node] = apart[node] = False
-            if self.keeps_apart:
-                apart[_neighbours(situation.graph, node)] = False
-        return picked
-
 
 def best(scores: np.ndarray, candidates: np.ndarray) -> int:
     """The candidate with the highest score; of equal ones the first."""
@@ -114,29 +148,3 @@ def best(scores: np.ndarray, candidates: np.ndarray) -> int:
     if top == -np.inf:  # nothing to tell them apart
         return int(np.argmax(candidates))
     return int(np.argmax(among >= top - _TIE * abs(top)))
-
-
-def _neighbours(graph: Graph, node: int) -> np.ndarray:
-    start, stop = graph.adjacency.indptr[node : node + 2]
-    return graph.adjacency.indices[start:stop]
-
-
-class Random(Acquisition):
-    """Any candidate with equal chance: the paper's RAND."""
-
-    name = "random"
-    score_means = "a random number; every node has the same chance"
-
-    def scores(self, situation: Situation) -> np.ndarray:
-        return situation.rng.random(situation.graph.n_nodes)
-
-
-class Degree(Acquisition):
-    """The node with the largest degree, weights counted; a batch avoids neighbours."""
-
-    name = "degree"
-    score_means = "sum of the weights of the node's edges"
-    keeps_apart = True
-
-    def scores(self, situation: Situation) -> np.ndarray:
-        return situation.graph.degrees

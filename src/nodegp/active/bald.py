@@ -11,12 +11,17 @@ so that two nodes that would tell the same are not asked about at once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 import numpy as np
 from scipy.special import entr, xlogy
 
 from nodegp.active.acquisition import Acquisition, Situation, best
 
+__all__ = ["BALD"]
 
+
+@dataclass(frozen=True)
 class BALD(Acquisition):
     """Ask about the labels that tell most of the latents, jointly over a batch.
 
@@ -43,15 +48,16 @@ class BALD(Acquisition):
     score_means = (
         "information of label and latents in nats, beyond that of the nodes before it in the batch"
     )
+    needs_model = True
 
-    def __init__(self, pool: int = 200, n_samples: int = 500, n_outcomes: int = 1024):
-        for what, value in (("pool", pool), ("n_samples", n_samples), ("n_outcomes", n_outcomes)):
-            if value < 1:
-                raise ValueError(f"{what} must be at least 1, got {value}")
-        self.pool, self.n_samples, self.n_outcomes = pool, n_samples, n_outcomes
+    pool: int = 200
+    n_samples: int = 500
+    n_outcomes: int = 1024
 
-    def lacks(self, situation: Situation) -> str:
-        return "a fitted model" if situation.model is None else ""
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            if (value := getattr(self, item.name)) < 1:
+                raise ValueError(f"{item.name} must be at least 1, got {value}")
 
     def scores(self, situation: Situation) -> np.ndarray:
         """The information of each candidate alone; minus infinity for other nodes."""
@@ -69,21 +75,20 @@ class BALD(Acquisition):
     def picks(self, situation: Situation, n: int) -> list[tuple[int, float]]:
         scores = self.scores(situation)
         first = best(scores, situation.candidates)
+        picked = [(first, float(scores[first]))]
         if n == 1:
-            return [(first, scores[first])]
+            return picked
         order = np.argsort(-scores, kind="stable")[: situation.candidates.sum()]
         pool = order[: max(self.pool, n)]
-        proba = situation.model.sample_proba(
-            situation.graph, pool, self.n_samples, situation.rng
-        )  # (S, P, C)
-        picked = [(first, scores[first])]
-        joint = _Joint(np.asarray(proba, dtype=np.float64), self.n_outcomes, situation.rng)
+        model, rng = situation.model, situation.rng
+        proba = model.sample_proba(situation.graph, pool, self.n_samples, rng)  # (S, P, C)
+        joint = _Joint(np.asarray(proba, dtype=np.float64), self.n_outcomes, rng)
         open_ = pool != first
-        joint.add(int(np.argmax(~open_)))
-        for _ in range(n - 1):
+        joint.add(int(np.argmin(open_)))
+        while len(picked) < n:
             gains = joint.gains()
             place = best(gains, open_)
-            picked.append((int(pool[place]), gains[place]))
+            picked.append((int(pool[place]), float(gains[place])))
             joint.add(place)
             open_[place] = False
         return picked
@@ -121,6 +126,6 @@ class _Joint:
             return
         probability = self._outcomes.mean(axis=1)
         mass = self._weights * probability
-        kept = self._rng.choice(len(mass), self._most, p=mass / mass.sum())
-        self._outcomes = self._outcomes[kept]
-        self._weights = mass.sum() / (self._most * probability[kept])
+        drawn = self._rng.choice(len(mass), self._most, p=mass / mass.sum())
+        self._outcomes = self._outcomes[drawn]
+        self._weights = mass.sum() / (self._most * probability[drawn])

@@ -3,26 +3,32 @@
 The class probabilities f are harmonic: one at the labels, and at every other node the weighted
 mean of its neighbours. The risk is the expected number of wrong nodes, ``sum_j 1 - max_c f_jc``.
 An answer c at node k changes f to ``f_j + (e_c - f_k) C_jk / C_kk``, with C the covariance of
-the same Gaussian field as in :mod:`nodegp.active.sopt`; so the risk after each possible answer is
+the same Gaussian field as in :mod:`nodegp.active.design`; so the risk after each possible answer is
 known without solving again. The next node is the one with the lowest risk, averaged over its
 answers by f_k. No model is needed, and none is asked.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 
 from nodegp.active.acquisition import Situation
-from nodegp.active.design import FieldDesign, refined, shortlist
+from nodegp.active.design import FieldDesign, Worth, refined, shortlist
 from nodegp.active.field import Part
 from nodegp.active.large import LargeField, conjugate_gradients
+
+__all__ = ["EER"]
 
 # Entries of the largest array made at a time: candidates x nodes x classes.
 _BUDGET = 1 << 20
 _TOLERANCE = 1e-10
 
 
+@dataclass(frozen=True)
 class EER(FieldDesign):
     """Ask where the expected number of wrong nodes falls the most.
 
@@ -43,40 +49,38 @@ class EER(FieldDesign):
         _, codes = situation.classes()
         return "" if len(np.unique(codes)) > 1 else "labels of two classes"
 
-    def scores(self, situation: Situation) -> np.ndarray:
+    def worth(self, situation: Situation) -> Worth:
         if lacking := self.lacks(situation):
             raise ValueError(f"eer needs {lacking} to score nodes by")
-        nodes, codes = situation.classes()
-        self._proba = _harmonic(situation.graph.adjacency, nodes, codes)
-        self._labelled = situation.labelled
-        return super().scores(situation)
-
-    def worth(self, part: Part, open_: np.ndarray) -> np.ndarray:
-        n, n_classes = len(part.nodes), self._proba.shape[1]
-        if not self._labelled[part.nodes].any():
-            if part.labelled:  # by a batch: the answer will have decided all of it
-                return np.zeros(n)
-            # All nodes would do; the last factor only puts the central ones first.
-            decided = n * (1.0 - 1.0 / n_classes)
-            return refined(
-                part, open_, lambda: decided * (1.0 - 1e-6 * _relative(part.variances()))
-            )
-        places = np.flatnonzero(open_)
-        proba = self._proba[part.nodes]
-        if isinstance(part, LargeField):
-            change = (1.0 - (proba**2).sum(axis=1)) * part.sums() / part.variances()
-            places = shortlist(change, open_)
-            part.refine(places)
-        gains = np.full(n, -np.inf)
-        step = max(_BUDGET // (n * n_classes), 1)
-        for start in range(0, len(places), step):
-            block = places[start : start + step]
-            gains[block] = _gains(proba, part.columns(block), block)
-        return gains
+        proba = _harmonic(situation.graph.adjacency, *situation.classes())
+        return partial(_worth, proba, situation.labelled)
 
 
-def _relative(values: np.ndarray) -> np.ndarray:
-    return values / values.max()
+def _worth(proba: np.ndarray, labelled: np.ndarray, part: Part, open_: np.ndarray) -> np.ndarray:
+    """The expected fall of the risk by each node of a part."""
+    n, n_classes = len(part.nodes), proba.shape[1]
+    if not labelled[part.nodes].any():
+        if part.labelled:  # by a batch: the answer will have decided all of it
+            return np.zeros(n)
+        return refined(partial(_central, n * (1.0 - 1.0 / n_classes)))(part, open_)
+    places = np.flatnonzero(open_)
+    proba = proba[part.nodes]
+    if isinstance(part, LargeField):
+        change = (1.0 - (proba**2).sum(axis=1)) * part.sums() / part.variances()
+        places = shortlist(change, open_)
+        part.refine(places)
+    gains = np.full(n, -np.inf)
+    step = max(_BUDGET // (n * n_classes), 1)
+    for start in range(0, len(places), step):
+        block = places[start : start + step]
+        gains[block] = _gains(proba, part.columns(block), block)
+    return gains
+
+
+def _central(worth: float, part: Part) -> np.ndarray:
+    """All nodes would do; the second factor only puts the central ones first."""
+    variances = part.variances()
+    return worth * (1.0 - 1e-6 * variances / variances.max())
 
 
 def _gains(proba: np.ndarray, columns: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -93,13 +97,13 @@ def _gains(proba: np.ndarray, columns: np.ndarray, places: np.ndarray) -> np.nda
 def _harmonic(adjacency: sp.csr_array, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Class probabilities, (N, C): L_uu f_u = A_ul Y_l; uniform where no label reaches."""
     n_nodes, n_classes = adjacency.shape[0], int(codes.max()) + 1
-    known = np.zeros((n_nodes, n_classes))
-    known[nodes, codes] = 1.0
+    one_hot = np.zeros((n_nodes, n_classes))
+    one_hot[nodes, codes] = 1.0
     degrees = np.asarray(adjacency.sum(axis=1)).ravel()
     laplacian = sp.csr_array(sp.diags_array(degrees) - adjacency)
-    right = adjacency @ known
+    right = adjacency @ one_hot
     right[nodes] = 0.0
-    proba = known + conjugate_gradients(
+    proba = one_hot + conjugate_gradients(
         laplacian, np.where(degrees > 0, degrees, 1.0), right, nodes.tolist(), _TOLERANCE
     )
     proba = np.maximum(proba, 0.0)

@@ -9,44 +9,20 @@ edge (and C then stands for the pseudo-inverse of L plus that variance).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import inv
 from scipy.sparse.csgraph import connected_components
 
 from nodegp.active.large import LargeField
 from nodegp.graph import Graph
 
+__all__ = ["MAX_COMPONENT", "ExactField", "GaussianField", "Part"]
+
 # The pseudo-inverse of a component of n nodes has n^2 entries and takes n^3 operations. Above
 # this many, columns of C are solved for one by one, and its diagonal is estimated.
 MAX_COMPONENT = 5_000
-
-
-class Part(Protocol):
-    """The field on one connected component of n nodes, given the labels so far."""
-
-    nodes: np.ndarray
-    labelled: list[int]  # places within the component
-
-    def condition(self, places: Sequence[int]) -> None:
-        """Take these as labelled too."""
-
-    def forget(self) -> None:
-        """Back to no labels."""
-
-    def sums(self) -> np.ndarray:
-        """Row sums of C, (n,)."""
-
-    def variances(self) -> np.ndarray:
-        """Diagonal of C, (n,)."""
-
-    def squares(self) -> np.ndarray:
-        """Diagonal of C^2, (n,)."""
-
-    def columns(self, places: np.ndarray) -> np.ndarray:
-        """Columns of C, one per row, (places, n); once there is a label."""
 
 
 class GaussianField:
@@ -54,48 +30,45 @@ class GaussianField:
 
     def __init__(self, graph: Graph):
         self.graph = graph
-        n_components, self._part_of = connected_components(graph.adjacency, directed=False)
+        _, self._part_of = connected_components(graph.adjacency, directed=False)
         weights = graph.adjacency.data
         level_variance = 1.0 / weights.mean() if len(weights) else 1.0
         order = np.argsort(self._part_of, kind="stable")
-        members = np.split(order, np.cumsum(np.bincount(self._part_of))[:-1])
-        assert len(members) == n_components
         self._place = np.empty(graph.n_nodes, dtype=np.int64)
+        self._labelled = np.zeros(graph.n_nodes, dtype=bool)
         self.parts: list[Part] = []
-        for nodes in members:
+        for nodes in np.split(order, np.cumsum(np.bincount(self._part_of))[:-1]):
             self._place[nodes] = np.arange(len(nodes))
             adjacency = graph.adjacency[nodes][:, nodes]
-            if len(nodes) <= MAX_COMPONENT:
-                self.parts.append(ExactField(nodes, adjacency, level_variance))
-            else:
-                self.parts.append(LargeField(nodes, adjacency, level_variance))
+            kind = ExactField if len(nodes) <= MAX_COMPONENT else LargeField
+            self.parts.append(kind(nodes, adjacency, level_variance))
 
     def follow(self, labelled: np.ndarray) -> None:
         """Bring the field to these labels, a mask."""
-        seen = np.zeros(len(labelled), dtype=bool)
-        for part in self.parts:
-            seen[part.nodes[part.labelled]] = True
-        if (seen & ~labelled).any():  # another run, or a batch that was not answered
+        if (self._labelled & ~labelled).any():  # another run, or a batch that was not answered
             for part in self.parts:
                 part.forget()
-            seen[:] = False
-        new = np.flatnonzero(labelled & ~seen)
+            self._labelled[:] = False
+        new = np.flatnonzero(labelled & ~self._labelled)
         for number in np.unique(self._part_of[new]):
             self.parts[number].condition(self._place[new[self._part_of[new] == number]].tolist())
+        self._labelled[new] = True
 
     def condition(self, node: int) -> Part:
         """Take a node as labelled; the part that changed."""
         part = self.parts[self._part_of[node]]
         part.condition([int(self._place[node])])
+        self._labelled[node] = True
         return part
 
 
 class ExactField:
     """A component small enough for the pseudo-inverse P of its Laplacian.
 
-    Conditioning is a Cholesky factorisation whose pivots are the labels: each label adds one
-    column ``v = C e_k / sqrt(C_kk)``, and the covariance left is the start's minus all v v^T.
-    C itself is never formed, so a label costs O(n) for each label so far.
+    The first label, at the root r, leaves the covariance ``S_ij = P_ij - P_ir - P_rj + P_rr``.
+    From there on conditioning is a Cholesky factorisation whose pivots are the labels: each adds
+    one row ``v = C e_k / sqrt(C_kk)``, and ``C = S - V^T V``. C itself is never formed, so a label
+    costs O(n) for each label so far.
     """
 
     def __init__(self, nodes: np.ndarray, adjacency: sp.csr_array, level_variance: float):
@@ -105,72 +78,60 @@ class ExactField:
         self.forget()
 
     def forget(self) -> None:
-        self.labelled: list[int] = []
-        self._v = np.empty((0, len(self.nodes)))
-        self._squares: np.ndarray | None = None  # after the first _n_squared of the v
-        self._n_squared = 0
+        """Back to no labels."""
+        self.labelled: list[int] = []  # places within the component
+        self._V = np.empty((0, len(self.nodes)))
+        self._SV = self._V  # S v for as many of the v as squares were asked for with
 
     def condition(self, places: Sequence[int]) -> None:
+        """Take these as labelled too."""
         for k in places:
-            self._label(k)
-
-    def _label(self, k: int) -> None:
-        if not self.labelled:
-            # C = L_uu^-1 with u all but k, from the pseudo-inverse P: rows and columns of it
-            # are P_ij - P_ik - P_kj + P_kk, and the rows of P sum to zero.
-            self._root, n = k, len(self.nodes)
-            at_root = self._pinv[k]
-            self._variances = self._pinv.diagonal() - 2.0 * at_root + at_root[k]
-            self._sums = n * (at_root[k] - at_root)
-            self._squares = None
-        else:
-            v = self.columns(np.array([k]))[0] / np.sqrt(self._variances[k])
-            self._sums -= v * v.sum()
-            self._variances -= v * v
-            self._v = np.vstack([self._v, v])
-        self.labelled.append(k)
+            if self.labelled:
+                column = self.columns(np.array([k]))
+                self._V = np.vstack([self._V, column / np.sqrt(column[0, k])])
+            self.labelled.append(k)
 
     def sums(self) -> np.ndarray:
+        """Row sums of C, (n,)."""
+        n = len(self.nodes)
         if not self.labelled:
-            return np.full(len(self.nodes), len(self.nodes) * self._level_variance)
-        return self._sums
+            return np.full(n, n * self._level_variance)
+        return n * self._shifts()[0] - self._V.sum(axis=1) @ self._V
 
     def variances(self) -> np.ndarray:
+        """Diagonal of C, (n,)."""
         if not self.labelled:
             return self._pinv.diagonal() + self._level_variance
-        return self._variances
+        a, b = self._shifts()
+        return self._pinv.diagonal() + a + b - (self._V**2).sum(axis=0)
 
     def squares(self) -> np.ndarray:
+        """Diagonal of C^2, (n,)."""
+        n, squares = len(self.nodes), np.einsum("ij,ij->i", self._pinv, self._pinv)
         if not self.labelled:
-            return _row_squares(self._pinv) + len(self.nodes) * self._level_variance**2
-        if self._squares is None:
-            # The start is C_ij = P_ij + b_i + a_j, and the rows of P sum to zero.
-            a, b, n = self._shift, -self._pinv[self._root], len(self.nodes)
-            self._squares = _row_squares(self._pinv) + 2.0 * (self._pinv @ a + b * a.sum())
-            self._squares += n * b * b + a @ a
-        for v in self._v[self._n_squared :]:  # diag (C - v v^T)^2
-            before = self._v[: self._n_squared]
-            product = self._start_times(v) - (before @ v) @ before
-            self._squares += v * v * (v @ v) - 2.0 * v * product
-            self._n_squared += 1
-        return self._squares
+            return squares + n * self._level_variance**2
+        a, b = self._shifts()
+        V, new = self._V, self._V[len(self._SV) :]
+        new = new @ self._pinv + np.outer(new.sum(axis=1), b) + (new @ a)[:, None]
+        self._SV = np.vstack([self._SV, new])
+        # Of S = P + b 1^T + 1 a^T, whose P has rows that sum to zero; then of S - V^T V.
+        squares += 2.0 * (self._pinv @ a + b * a.sum()) + n * b * b + a @ a
+        return squares - 2.0 * (V * self._SV).sum(axis=0) + (V * (V @ V.T @ V)).sum(axis=0)
 
     def columns(self, places: np.ndarray) -> np.ndarray:
-        at_root = self._pinv[self._root]
-        start = self._pinv[places] - at_root - at_root[places, None] + at_root[self._root]
-        return start - self._v[:, places].T @ self._v
+        """Columns of C, one per row, (places, n); once there is a label."""
+        a, b = self._shifts()
+        return self._pinv[places] + b[places, None] + a - self._V[:, places].T @ self._V
 
-    @property
-    def _shift(self) -> np.ndarray:
-        at_root = self._pinv[self._root]
-        return at_root[self._root] - at_root
-
-    def _start_times(self, v: np.ndarray) -> np.ndarray:
-        return self._pinv @ v - self._pinv[self._root] * v.sum() + self._shift @ v
+    def _shifts(self) -> tuple[np.ndarray, np.ndarray]:
+        """a and b of ``S_ij = P_ij + b_i + a_j``."""
+        root = self.labelled[0]
+        at_root = self._pinv[root]
+        return at_root[root] - at_root, -at_root
 
 
-def _row_squares(matrix: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->i", matrix, matrix)
+# Either form of the field on one connected component, given the labels so far.
+Part = ExactField | LargeField
 
 
 def _pseudo_inverse(adjacency: sp.csr_array) -> np.ndarray:
@@ -183,11 +144,4 @@ def _pseudo_inverse(adjacency: sp.csr_array) -> np.ndarray:
     laplacian = (sp.diags_array(degrees) - adjacency).toarray()
     scale = degrees.mean()
     laplacian += scale / n
-    inverse = cho_solve(
-        cho_factor(laplacian, lower=True, overwrite_a=True, check_finite=False),
-        np.eye(n),
-        overwrite_b=True,
-        check_finite=False,
-    )
-    inverse -= 1.0 / (scale * n)
-    return inverse
+    return inv(laplacian, overwrite_a=True, check_finite=False) - 1.0 / (scale * n)

@@ -11,19 +11,39 @@ Asked about is the node with the lowest expected number of wrong nodes, averaged
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from nodegp.active.acquisition import Situation
-from nodegp.active.hybrid import Hybrid
-from nodegp.estimators import GraphGPClassifier
+from nodegp.active.gpvopt import Hybrid
+from nodegp.active.model import PosteriorModel, posterior_model
 from nodegp.graph import Graph
-from nodegp.likelihoods import Softmax
+from nodegp.likelihoods import Likelihood, Softmax
+from nodegp.prior import Domain
+
+__all__ = ["GPEER", "SHORTLIST", "ClassifierModel", "expected_gains"]
 
 SHORTLIST = 64
 
 
+class ClassifierModel(PosteriorModel, Protocol):
+    """What more this strategy asks: of the fitted model of a classifier."""
+
+    @property
+    def likelihood(self) -> Likelihood: ...
+
+    @property
+    def temperature(self) -> float: ...
+
+    def predict_proba(self, domain: Domain, nodes: np.ndarray) -> np.ndarray:
+        """Class probabilities, (nodes, C)."""
+
+
+@dataclass(frozen=True)
 class GPEER(Hybrid):
     """Ask where the model expects to make fewer mistakes afterwards.
 
@@ -36,62 +56,61 @@ class GPEER(Hybrid):
     score_means = "expected fall in the number of nodes that the model gets wrong"
 
     def lacks(self, situation: Situation) -> str:
-        known = getattr(situation.model, "classes_", None)
-        if known is not None and len(known) < 2:
+        classes = getattr(situation.model, "classes_", None)
+        if classes is not None and len(classes) < 2:
             return "two classes"
         return super().lacks(situation)
 
     def picks(self, situation: Situation, n: int) -> list[tuple[int, float]]:
-        model, graph = situation.model, situation.graph
         coverage = self.scores(situation)
         coverage[~situation.candidates] = -np.inf
         count = min(max(SHORTLIST, n), int(situation.candidates.sum()))
         shortlist = np.sort(np.argsort(-coverage, kind="stable")[:count])
-        gains = expected_gains(model, graph, shortlist)
+        model = posterior_model(situation.model, self.name)
+        gains = expected_gains(model, situation.graph, shortlist)  # type: ignore[arg-type]
         order = np.argsort(-gains, kind="stable")[:n]
         return [(int(shortlist[i]), float(gains[i])) for i in order]
 
 
 @torch.no_grad()
-def expected_gains(model: GraphGPClassifier, graph: Graph, nodes: np.ndarray) -> np.ndarray:
+def expected_gains(model: ClassifierModel, graph: Graph, nodes: np.ndarray) -> np.ndarray:
     """Expected fall of the number of wrong nodes by asking about each of these."""
-    likelihood, temperature = model.likelihood_, model.temperature_
-    if not isinstance(likelihood, Softmax):
+    if not isinstance(model.likelihood, Softmax):
         raise TypeError("gp-eer needs a model with likelihood='softmax'; use hybrid")
-    everyone = np.arange(graph.n_nodes)
-    mean, var = (torch.from_numpy(part) for part in model.predict_latent(graph))  # (N, L)
-    across = model.model_.across(model.model_.domain(graph), nodes, everyone)
-    proba = torch.from_numpy(model.predict_proba(graph, nodes))
+    domain, everyone = model.domain(graph), np.arange(graph.n_nodes)
+    mean, var = model.marginals(domain, everyone)  # (N, L)
+    across = model.across(domain, nodes, everyone)
+    proba = torch.from_numpy(model.predict_proba(domain, nodes))
     # Single precision, and latents first: all of this is to compare one answer with another.
     now, left = mean.mT.float().contiguous()[:, None], var.mT.float().contiguous()[:, None]
-    wrong = 1.0 - _highest(now, left, temperature)[0]
+    wrong = 1.0 - _highest(now, left, model.temperature)[0]
     gains = []
     for place, node in enumerate(nodes.tolist()):
-        gradient, precision = _site(likelihood, mean[node], var[node])  # (L, C, 1)
+        gradient, precision = _site(model.likelihood, mean[node], var[node])  # (L, C, 1)
         carried = across[:, place, None].float()  # (L, 1, N)
         after = 1.0 - _highest(
-            now + carried * gradient, left - carried.square() * precision, temperature
+            now + carried * gradient, left - carried.square() * precision, model.temperature
         )
         after[:, node] = 0.0
         gains.append(float(wrong.sum() - proba[place] @ after.sum(1).double()))
     return np.array(gains)
 
 
-def _site(likelihood: Softmax, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+def _site(likelihood: Likelihood, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
     """g and lambda of each answer at a node, both over 1 + lambda C_kk: (L, C, 1)."""
     n_classes = len(mean)
-    found = likelihood.expectation(
+    expectation = likelihood.expectation(
         torch.arange(n_classes),
         mean.expand(n_classes, -1),
         var.expand(n_classes, -1),
         torch.ones(n_classes, dtype=mean.dtype),
     )
-    precision = -2.0 * found.variance_gradient  # (C, L)
-    kept = 1.0 + precision * var
+    precision = -2.0 * expectation.variance_gradient  # (C, L)
     gradient, precision = (
-        (part / kept).mT[:, :, None] for part in (found.mean_gradient, precision)
+        (part / (1.0 + precision * var)).mT[:, :, None].float()
+        for part in (expectation.mean_gradient, precision)
     )
-    return gradient.float(), precision.float()
+    return gradient, precision
 
 
 def _highest(mean: Tensor, var: Tensor, temperature: float) -> Tensor:

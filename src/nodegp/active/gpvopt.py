@@ -1,20 +1,33 @@
-"""V-optimality (Ji and Han 2012) on the covariance of a Gaussian process.
+"""V-optimality (Ji and Han 2012) on the covariance of a Gaussian process, and where it matters.
 
-:mod:`nodegp.active.vopt` takes the labels for a field that knows nothing but the graph. Here the
-covariance is the model's own, of features and graph together: the next node is the one whose
-label lowers the sum of all latent variances the most, ``argmax_k sum_j C_jk^2 / (C_kk + noise)``.
+:mod:`nodegp.active.design` takes the labels for a field that knows nothing but the graph. Here the
+covariance is the model's own, of features and graph together, and the variance of each node counts
+by a weight w_j:
+
+    argmax_k  sum_j w_j C_jk^2 / (C_kk + noise).
+
+In gp-vopt all weights are one: the next node is the one whose label lowers the sum of all latent
+variances the most. But there is no use in knowing better what is decided already. So in hybrid
+they are the model's expected errors, 1 - max_c p_jc: with few labels all are alike and this spreads
+over the graph; with more it turns by itself to regions in doubt, and never to single odd nodes,
+from which others learn nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import dataclass
+
 import numpy as np
 
-from nodegp.active.acquisition import Acquisition, Situation, best
+from nodegp.active.acquisition import Acquisition, Situation
 from nodegp.active.latent import LatentCovariance, latent_covariance
-from nodegp.estimators.base import GraphGP
-from nodegp.prior import Domain, Prior
+from nodegp.active.model import posterior_model
+
+__all__ = ["GPVOPT", "Hybrid"]
 
 
+@dataclass(frozen=True)
 class GPVOPT(Acquisition):
     """V-optimal design under the model's own prior.
 
@@ -27,9 +40,9 @@ class GPVOPT(Acquisition):
     -----
     The model must be a :class:`nodegp.GraphGPClassifier` or ``GraphGPRegressor``. Where it chose
     its recipe itself, which changes as labels come in, the prior is the one that the recipe has
-    with many labels, and no bias: a plan should not change at every step. The prior is kept from
-    one choice to the next while its hyper-parameters stay: with fixed ones a question costs
-    O(N^2), with learnt ones the covariance is made anew for each.
+    with many labels, and no bias: a plan should not change at every step. The covariance is kept in
+    the situation's memory from one choice to the next while the prior stays: with fixed
+    hyper-parameters a question costs O(N^2), with learnt ones it is made anew for each.
 
     **Batches** are chosen one node after the other, as if each were labelled at once.
 
@@ -44,67 +57,56 @@ class GPVOPT(Acquisition):
 
     name = "gp-vopt"
     score_means = "fall in the sum of the model's latent variances over all nodes"
+    needs_model = True
 
-    def __init__(self, noise: float = 0.3):
-        if not noise > 0:
-            raise ValueError(f"{type(self).__name__}: noise must be positive, got {noise}")
-        self.noise = noise
-        self._kept: tuple[Domain, Prior, LatentCovariance] | None = None
+    noise: float = 0.3
 
-    def lacks(self, situation: Situation) -> str:
-        return "a fitted model" if situation.model is None else ""
+    def __post_init__(self) -> None:
+        if not self.noise > 0:
+            raise ValueError(f"{type(self).__name__}: noise must be positive, got {self.noise}")
 
     def weights(self, situation: Situation) -> np.ndarray:
         """How much the variance of each node counts, (N,)."""
         return np.ones(situation.graph.n_nodes)
 
     def scores(self, situation: Situation) -> np.ndarray:
-        return _worth(self._follow(situation), self.weights(situation))
+        return next(self.rounds(situation))
 
-    def picks(self, situation: Situation, n: int) -> list[tuple[int, float]]:
-        covariance, weights = self._follow(situation), self.weights(situation)
-        open_ = situation.candidates.copy()
-        picked: list[tuple[int, float]] = []
-        for _ in range(n):
-            scores = _worth(covariance, weights)
-            node = best(scores, open_)
-            picked.append((node, float(scores[node])))
-            open_[node] = False
+    def rounds(self, situation: Situation) -> Generator[np.ndarray, int, None]:
+        covariance, weights = self._covariance(situation), self.weights(situation)
+        while True:
+            squares = covariance.squares(weights)
+            covariance.condition((yield squares / (covariance.variances() + covariance.noise)))
+
+    def _covariance(self, situation: Situation) -> LatentCovariance:
+        """What the labels of the situation leave of the prior covariance."""
+        model = posterior_model(situation.model, self.name)
+        domain = model.domain(situation.graph)
+        plan = domain, model.planning_prior(domain), self.noise
+        before, covariance = situation.memory.get("plan", (None, None))
+        if before != plan or (covariance.labelled & ~situation.labelled).any():
+            # Another prior, another run, or a batch that was not answered.
+            covariance = latent_covariance(plan[1], domain, self.noise)
+            situation.memory["plan"] = plan, covariance
+        for node in np.flatnonzero(situation.labelled & ~covariance.labelled).tolist():
             covariance.condition(node)
-        return picked
-
-    def _follow(self, situation: Situation) -> LatentCovariance:
-        """The covariance left by the labels of the situation."""
-        model, graph = situation.model, situation.graph
-        if not isinstance(model, GraphGP):
-            raise TypeError(
-                f"{self.name} needs a Gaussian process (GraphGPClassifier), got "
-                f"{type(model).__name__}; use sopt or margin"
-            )
-        domain = model.model_.domain(graph)
-        prior = model.model_.planning_prior(domain)
-        if self._kept is not None and _same(*self._kept[:2], domain, prior):
-            covariance = self._kept[2]
-            seen = np.zeros(graph.n_nodes, dtype=bool)
-            seen[covariance.labelled] = True
-            if not (seen & ~situation.labelled).any():
-                for node in np.flatnonzero(situation.labelled & ~seen).tolist():
-                    covariance.condition(node)
-                return covariance
-        # Another prior, another run, or a batch that was not answered.
-        covariance = latent_covariance(prior, domain, self.noise, situation.labelled)
-        self._kept = domain, prior, covariance
         return covariance
 
 
-def _worth(covariance: LatentCovariance, weights: np.ndarray) -> np.ndarray:
-    return covariance.squares(weights) / (covariance.variances() + covariance.noise)
+@dataclass(frozen=True)
+class Hybrid(GPVOPT):
+    """Ask where a label lowers the latent variance of the doubtful nodes the most.
 
+    Parameters, batches and large graphs are as in :class:`GPVOPT`; in a batch the errors are
+    those before its first answer. The model must be a :class:`nodegp.GraphGPClassifier`.
+    """
 
-def _same(before: Domain, prior_then: Prior, now: Domain, prior: Prior) -> bool:
-    """Whether two priors are the same over the same nodes."""
-    return (
-        before.graph is now.graph
-        and before.preprocessor.fingerprint == now.preprocessor.fingerprint
-        and prior_then == prior
-    )
+    name = "hybrid"
+    score_means = "fall in the model's latent variances, weighted by its expected errors"
+
+    def weights(self, situation: Situation) -> np.ndarray:
+        if not hasattr(situation.model, "predict_proba"):
+            raise TypeError(f"{self.name} needs a classifier; for a GraphGPRegressor use gp-vopt")
+        error = 1.0 - situation.model.predict_proba(situation.graph).max(axis=1)
+        # With one class known so far there is no error to expect, and coverage is all there is.
+        return error if error.any() else np.ones(len(error))

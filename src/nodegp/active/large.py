@@ -9,7 +9,8 @@ Nothing of size n^2 is made. With C the covariance of the unlabelled nodes and d
 - the diagonal of C^2 comes from ``s = C g`` with random signs g, likewise less its known part;
 - with few labels the field's common level dominates C. So the part of both along one direction w,
   that of the row sums, is taken from ``C w`` (one solve more), and only the rest from draws;
-- a label changes all of this by multiples of one column, so it stays that of the field.
+- a label changes whatever was solved for by multiples of one column, so it stays that of the
+  field.
 
 The estimates' relative standard error is at most sqrt(2 / 64) = 18 per cent, and much less where
 degrees are large; :meth:`LargeField.refine` then solves for the columns of the few nodes that
@@ -18,10 +19,12 @@ matter, so that these are exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.sparse as sp
+
+__all__ = ["N_DRAWS", "LargeField", "conjugate_gradients"]
 
 N_DRAWS = 64
 _BLOCK = 32  # right-hand sides solved side by side
@@ -33,7 +36,7 @@ _MANY = 32
 
 
 class LargeField:
-    """A component's field by sparse solves; see :class:`nodegp.active.field.Part`.
+    """A component's field by sparse solves; methods as in :class:`nodegp.active.field.ExactField`.
 
     The draws have a seed of their own, so that the same questions get the same answers.
     """
@@ -48,23 +51,19 @@ class LargeField:
         self.forget()
 
     def forget(self) -> None:
-        self.labelled: list[int] = []
+        """Back to no labels."""
+        self.labelled: list[int] = []  # places within the component
         self._start_again()
 
     def _start_again(self) -> None:
-        self._sums: np.ndarray | None = None
-        self._draws: np.ndarray | None = None  # (n, N_DRAWS), second moments C
-        self._images: np.ndarray | None = None  # (n, N_DRAWS), C g
-        self._lead: tuple[np.ndarray, np.ndarray] | None = None  # w and C w
-        self._known: dict[int, np.ndarray] = {}  # columns of C by place
-        self._forget_estimates()
-
-    def _forget_estimates(self) -> None:
-        self._rough_variances: np.ndarray | None = None
-        self._rough_squares: np.ndarray | None = None
+        # C times right-hand sides (n, r), and the sums of these (r,), by what they are for.
+        self._products: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._estimates: dict[str, np.ndarray] = {}
+        self._exact = np.zeros(0, dtype=np.int64)  # the places of the product "columns"
 
     def condition(self, places: Sequence[int]) -> None:
-        if len(places) > _MANY or self._draws is None:
+        """Take these as labelled too."""
+        if len(places) > _MANY or "draws" not in self._products:
             self.labelled += places
             self._start_again()
             return
@@ -73,97 +72,75 @@ class LargeField:
 
     def _label(self, k: int) -> None:
         column = self.columns(np.array([k]))[0]
-        self._forget_estimates()
-        if not self.labelled:
-            self._take_level_out(column, k)
-            return
-        assert self._draws is not None
-        v = column / np.sqrt(column[k])
-        narrow = v.astype(np.float32)
-        self._draws -= np.outer(narrow, self._draws[k] / narrow[k])
-        if self._sums is not None:
-            self._sums -= v * v.sum()
-        if self._images is not None:
-            self._images -= np.outer(narrow, narrow @ self._signs())
-        if self._lead is not None:
-            w, image = self._lead
-            self._lead = w, image - v * (v @ w)
-        self._known = {j: c - v * v[j] for j, c in self._known.items() if j != k}
-        self.labelled.append(k)
-
-    def _take_level_out(self, column: np.ndarray, k: int) -> None:
-        """The first label: what is left are differences from node k. ``column`` is that of the
-        pseudo-inverse P, and C_ij = P_ij - P_ik - P_kj + P_kk."""
-        assert self._draws is not None
-        self._draws = self._draws - self._draws[k]
-        self._sums = len(column) * (column[k] - column)
-        if self._images is not None:
-            narrow, signs = column.astype(np.float32), self._signs()
-            total = signs.sum(axis=0)
-            self._images += narrow[k] * total - narrow @ signs - np.outer(narrow, total)
-        self._known = {j: c - column - c[k] + column[k] for j, c in self._known.items() if j != k}
+        for image, totals in self._products.values():
+            along = column.astype(image.dtype)
+            if self.labelled:  # C' = C - C e_k e_k^T C / C_kk
+                image -= np.outer(along, image[k] / along[k])
+            else:  # C was the pseudo-inverse P, and C'_ij = P_ij - P_ik - P_kj + P_kk
+                image -= image[k] + np.outer(along - along[k], totals.astype(image.dtype))
+        self._estimates.clear()
         self.labelled.append(k)
 
     # --- what the scores are made of ----------------------------------------------------------
 
     def sums(self) -> np.ndarray:
+        """Row sums of C, (n,)."""
         n = len(self.nodes)
-        if not self.labelled:
-            return np.full(n, n * self._level_variance)
-        if self._sums is None:
-            self._sums = self._solve(np.ones((n, 1)), _COLUMN_TOLERANCE)[:, 0]
-        return self._sums
+        sums = self._product("sums", lambda: np.ones((n, 1)))[:, 0]
+        return sums if self.labelled else sums + n * self._level_variance
 
     def variances(self) -> np.ndarray:
-        if self._rough_variances is None:
-            self._rough_variances = self._estimated_variances()
-        found = self._rough_variances.copy()
-        for k, column in self._known.items():
-            found[k] = column[k]
-        return found if self.labelled else found + self._level_variance
+        """Diagonal of C, (n,)."""
+        exact = self._columns()[self._exact, np.arange(len(self._exact))]
+        variances = self._estimated("variances", self._rough_variances, exact)
+        return variances if self.labelled else variances + self._level_variance
 
     def squares(self) -> np.ndarray:
-        if self._rough_squares is None:
-            self._rough_squares = self._estimated_squares()
-        found = self._rough_squares.copy()
-        for k, column in self._known.items():
-            found[k] = column @ column
-        n = len(self.nodes)
-        return found if self.labelled else found + n * self._level_variance**2
+        """Diagonal of C^2, (n,)."""
+        exact = np.einsum("ij,ij->j", self._columns(), self._columns())
+        squares = self._estimated("squares", self._rough_squares, exact)
+        return squares if self.labelled else squares + len(self.nodes) * self._level_variance**2
 
-    def _estimated_variances(self) -> np.ndarray:
-        if self._draws is None:
-            self._draws = self._new_draws()
+    def _estimated(
+        self, name: str, estimate: Callable[[], np.ndarray], exact: np.ndarray
+    ) -> np.ndarray:
+        """An estimate, which is made once for the same labels, with what is known of it."""
+        if name not in self._estimates:
+            self._estimates[name] = estimate()
+        values = self._estimates[name].copy()
+        values[self._exact] = exact
+        return values
+
+    def _rough_variances(self) -> np.ndarray:
         n, d = len(self.nodes), self._degrees
-        found = np.full(n, 1.0 if self.labelled else 1.0 - 2.0 / n) / d
-        draws = self._draws
+        variances = np.full(n, 1.0 if self.labelled else 1.0 - 2.0 / n) / d
+        draws = self._product("draws", self._draws)
         if self.labelled:
             w, image = self._direction()
             along = image @ w
-            found += self._around(image) ** 2 / (along * d * d)
+            variances += self._around(image) ** 2 / (along * d * d)
             draws = draws - np.outer(image, w @ draws / along).astype(np.float32)
         around = self._around(draws)
-        return found + np.einsum("ij,ij->i", around, around) / (N_DRAWS * d * d)
+        return variances + np.einsum("ij,ij->i", around, around) / (N_DRAWS * d * d)
 
-    def _estimated_squares(self) -> np.ndarray:
+    def _rough_squares(self) -> np.ndarray:
         signs, d = self._signs(), self._degrees
-        if self._images is None:
-            self._images = self._solve(signs, _DRAW_TOLERANCE)
+        images = self._product("signs", self._signs)
         variances = self.variances() - (0.0 if self.labelled else self._level_variance)
         # |C e_k|^2 = |C e_k - e_k / d_k|^2 + 2 C_kk / d_k - 1 / d_k^2, each less its part along w
-        found = 2.0 * variances / d - 1.0 / d**2
-        rest = self._images - signs / d[:, None].astype(np.float32)
+        squares = 2.0 * variances / d - 1.0 / d**2
+        rest = images - signs / d[:, None].astype(np.float32)
         if self.labelled:
             w, image = self._direction()
             rest -= np.outer(image, w @ signs).astype(np.float32)
-            found += image**2 - 2.0 * w * image / d
-        return found + np.einsum("ij,ij->i", rest, rest) / N_DRAWS
+            squares += image**2 - 2.0 * w * image / d
+        return squares + np.einsum("ij,ij->i", rest, rest) / N_DRAWS
 
     def _direction(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._lead is None:
-            w = self.sums() / np.linalg.norm(self.sums())
-            self._lead = w, self._solve(w[:, None], _COLUMN_TOLERANCE)[:, 0]
-        return self._lead
+        """w and C w; w is that of the row sums when it was first asked for."""
+        if "lead" not in self._products:
+            self._w = self.sums() / np.linalg.norm(self.sums())
+        return self._w, self._product("lead", lambda: self._w[:, None])[:, 0]
 
     def _around(self, x: np.ndarray) -> np.ndarray:
         """The adjacency matrix times x."""
@@ -171,43 +148,50 @@ class LargeField:
 
     def refine(self, places: np.ndarray) -> None:
         """Make variances and squares exact at these places, and no longer at others."""
-        self._known = dict(zip(places.tolist(), self.columns(places), strict=True))
+        self._products["columns"] = self.columns(places).T.copy(), np.ones(len(places))
+        self._exact = places
 
     def columns(self, places: np.ndarray) -> np.ndarray:
-        missing = [k for k in places.tolist() if k not in self._known]
+        """Columns of C, one per row, (places, n); before a label those of the pseudo-inverse."""
+        missing = np.setdiff1d(places, self._exact)
         unit = np.zeros((len(self.nodes), len(missing)))
         unit[missing, np.arange(len(missing))] = 1.0
-        solved = dict(zip(missing, self._solve(unit, _COLUMN_TOLERANCE).T, strict=True))
-        columns = self._known | solved
-        return np.array([columns[k] for k in places.tolist()])
+        columns = np.hstack([self._columns(), self._solve(unit)])
+        position = {k: j for j, k in enumerate([*self._exact.tolist(), *missing.tolist()])}
+        return columns[:, [position[k] for k in places.tolist()]].T
+
+    def _columns(self) -> np.ndarray:
+        """Those at the places that are known exactly, (n, places)."""
+        return self._product("columns", lambda: np.zeros((len(self.nodes), 0)))
 
     # --- solves -------------------------------------------------------------------------------
 
-    def _new_draws(self) -> np.ndarray:
+    def _product(self, name: str, right: Callable[[], np.ndarray]) -> np.ndarray:
+        """C times right-hand sides; once there, it follows the labels."""
+        if name not in self._products:
+            matrix = right()
+            self._products[name] = self._solve(matrix), matrix.sum(axis=0, dtype=np.float64)
+        return self._products[name][0]
+
+    def _draws(self) -> np.ndarray:
+        """Right-hand sides B^T W^(1/2) q, whose solutions have the second moments C."""
         upper = sp.coo_array(sp.triu(self._adjacency))
-        n_edges = upper.nnz
-        root = np.sqrt(upper.data).astype(np.float32)
-        edge = np.arange(n_edges)
-        incidence = sp.csr_array(
-            (
-                np.concatenate([root, -root]),
-                (np.concatenate([upper.row, upper.col]), np.concatenate([edge, edge])),
-            ),
-            shape=(len(self.nodes), n_edges),
-        )
+        n_edges, root = upper.nnz, np.sqrt(upper.data).astype(np.float32)
+        ends = np.concatenate([upper.row, upper.col]), np.tile(np.arange(n_edges), 2)
+        values = np.concatenate([root, -root])
+        incidence = sp.csr_array((values, ends), shape=(len(self.nodes), n_edges))
         rng = np.random.default_rng(0)
-        draws = np.empty((len(self.nodes), N_DRAWS), dtype=np.float32)
-        for start in range(0, N_DRAWS, _BLOCK):
-            right = incidence @ _random_signs(rng, (n_edges, min(_BLOCK, N_DRAWS - start)))
-            draws[:, start : start + _BLOCK] = self._solve(right, _DRAW_TOLERANCE)
-        return draws
+        widths = (min(_BLOCK, N_DRAWS - start) for start in range(0, N_DRAWS, _BLOCK))
+        return np.hstack([incidence @ _random_signs(rng, (n_edges, width)) for width in widths])
 
     def _signs(self) -> np.ndarray:
         return _random_signs(np.random.default_rng(1), (len(self.nodes), N_DRAWS))
 
-    def _solve(self, right: np.ndarray, tolerance: float) -> np.ndarray:
+    def _solve(self, right: np.ndarray) -> np.ndarray:
         """C times the right-hand sides; before the first label, the pseudo-inverse times them."""
-        matrix = self._narrow if right.dtype == np.float32 else self._laplacian
+        rough = right.dtype == np.float32
+        matrix = self._narrow if rough else self._laplacian
+        tolerance = _DRAW_TOLERANCE if rough else _COLUMN_TOLERANCE
         solved = np.empty_like(right)
         for start in range(0, right.shape[1], _BLOCK):
             block = right[:, start : start + _BLOCK].copy()
@@ -215,10 +199,9 @@ class LargeField:
                 block[self.labelled] = 0.0
             else:
                 block -= block.mean(axis=0)
-            found = conjugate_gradients(
+            solved[:, start : start + _BLOCK] = conjugate_gradients(
                 matrix, self._degrees.astype(right.dtype), block, self.labelled, tolerance
             )
-            solved[:, start : start + _BLOCK] = found
         return solved if self.labelled else solved - solved.mean(axis=0)
 
 

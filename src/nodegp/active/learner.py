@@ -1,16 +1,25 @@
-"""The loop: fit, choose a node, ask about it, fit again."""
+"""Asking: the whole loop (fit, choose a node, ask about it, fit again), or a single question.
+
+Here is what a strategy is given, and what it remembers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import getitem
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from nodegp.active.acquisition import Acquisition, Situation
+from nodegp.active.acquisition import STRATEGIES, Acquisition, Choice, Situation
 from nodegp.graph import Graph
+from nodegp.labels import as_labels, is_labelled
+from nodegp.seeds import generator
+
+__all__ = ["ActiveLearner", "Oracle", "Step", "suggest"]
 
 Oracle = Callable[[int], Any]
 _WHOLE = (int, np.integer)
@@ -20,7 +29,7 @@ _WHOLE = (int, np.integer)
 class Step:
     """One round: which nodes were asked about, what was answered, and the model after it."""
 
-    asked: np.ndarray  # node numbers, in the order asked
+    nodes: np.ndarray  # node numbers, in the order of the questions
     answers: list[Any]  # None where the oracle did not know
     labelled: np.ndarray  # (N,) bool, after this round
     model: Any  # fitted to all labels so far
@@ -52,6 +61,13 @@ class ActiveLearner:
         Nodes per round.
     random_state : int or Generator, optional
         For acquisition functions that draw.
+    memory : dict, optional
+        What acquisition functions keep from one question to the next, as in :func:`suggest`. One
+        may be shared by learners on the same graph.
+
+    Notes
+    -----
+    A learner holds all that its next question depends on: it can be pickled, and goes on.
     """
 
     def __init__(
@@ -66,75 +82,131 @@ class ActiveLearner:
         classes: Sequence[Any] | None = None,
         batch_size: int = 1,
         random_state: int | np.random.Generator | None = None,
+        memory: dict[str, Any] | None = None,
     ):
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         self.model, self.graph, self.acquisition = model, graph, acquisition
         self.oracle = oracle if callable(oracle) else _answers_from(oracle, graph.n_nodes)
         self.initial = None if initial is None else graph.numbers(initial)
-        self.candidates = np.zeros(graph.n_nodes, dtype=bool)
-        self.candidates[graph.numbers(candidates)] = True
+        self.candidates = _mask(graph, candidates)
         self.classes, self.batch_size = classes, batch_size
         self.rng = np.random.default_rng(random_state)
+        self.memory: dict[str, Any] = {} if memory is None else memory
         self.answers: dict[int, Any] = {}  # by node, None where the oracle did not know
+        self.last_model: Any = None  # fitted to the answers so far
 
     @property
     def labelled(self) -> np.ndarray:
         """Which nodes have a label, shape (N,)."""
-        mask = np.zeros(self.graph.n_nodes, dtype=bool)
-        mask[[node for node, answer in self.answers.items() if answer is not None]] = True
-        return mask
+        return _mask(self.graph, list(self._labels()))
 
     def steps(self, n_labels: int | None = None) -> Iterator[Step]:
         """Rounds until there are ``n_labels`` labels or nobody is left to ask about.
 
         May be called again to go on. A round without any label so far asks on without a fit.
         """
-        while (asked := self._next(n_labels)) is not None:
-            answers = [self.oracle(int(node)) for node in asked]
+        while (nodes := self._next(n_labels)) is not None:
+            answers = [self.oracle(int(node)) for node in nodes]
             answers = [None if _is_missing(answer) else answer for answer in answers]
-            self.answers |= dict(zip(asked.tolist(), answers, strict=True))
+            self.answers |= dict(zip(nodes.tolist(), answers, strict=True))
             if self.labelled.any():
-                yield Step(asked, answers, self.labelled, self._fitted())
+                model = clone(self.model, safe=False)
+                settings = {} if self.classes is None else {"classes": self.classes}
+                self.last_model = model.fit(self.graph, self.y, **settings) or model
+                yield Step(nodes, answers, self.labelled, self.last_model)
 
     def _next(self, n_labels: int | None) -> np.ndarray | None:
         """The nodes to ask about now, or None if that is all."""
-        labelled = self.labelled
-        wanted = self.batch_size
+        labelled, count = self.labelled, self.batch_size
         if n_labels is not None:
-            wanted = min(wanted, n_labels - int(labelled.sum()))
+            count = min(count, n_labels - int(labelled.sum()))
         candidates = self.candidates.copy()
         candidates[list(self.answers)] = False
-        if wanted < 1 or not candidates.any():
+        if count < 1 or not candidates.any():
             return None
         if not self.answers and self.initial is not None and len(self.initial):
             return self.initial
-        situation = Situation(self.graph, labelled, candidates, self._last_model, self.rng, self.y)
-        return self.acquisition.choose(situation, wanted)
-
-    _last_model: Any = None
-
-    def _fitted(self) -> Any:
-        model = clone(self.model, safe=False)
-        settings = {} if self.classes is None else {"classes": self.classes}
-        self._last_model = model.fit(self.graph, self.y, **settings) or model
-        return self._last_model
+        situation = Situation(
+            self.graph, labelled, candidates, self.last_model, self.rng, self.y, self.memory
+        )
+        return self.acquisition.choose(situation, count)
 
     @property
     def y(self) -> np.ndarray:
         """The labels so far, one entry per node: -1 for none among whole numbers, else None."""
-        known = {node: answer for node, answer in self.answers.items() if answer is not None}
-        whole = all(isinstance(answer, _WHOLE) for answer in known.values())
+        labels = self._labels()
+        whole = all(isinstance(label, _WHOLE) for label in labels.values())
         y = np.full(self.graph.n_nodes, -1 if whole else None, dtype=np.int64 if whole else object)
-        for node, answer in known.items():
-            y[node] = answer
+        for node, label in labels.items():
+            y[node] = label
         return y
+
+    def _labels(self) -> dict[int, Any]:
+        return {node: answer for node, answer in self.answers.items() if answer is not None}
+
+
+def suggest(
+    graph: Graph,
+    n: int = 1,
+    strategy: str | Acquisition = "sopt",
+    *,
+    y: Any = None,
+    model: Any = None,
+    candidates: Any = None,
+    unlabelled: Any = -1,
+    random_state: Any = None,
+    memory: dict[str, Any] | None = None,
+) -> Choice:
+    """The ``n`` nodes to ask about next, with the number that each was chosen by.
+
+    Parameters
+    ----------
+    graph : Graph
+    n : int
+        How many; fewer are given if there are fewer.
+    strategy : one of ``STRATEGIES``, or an Acquisition
+        hybrid, gp-vopt, gp-eer, entropy, margin and bald need ``model``, s2 and eer need ``y``;
+        where these are missing sopt chooses, and the choice's ``note`` says so.
+    y : one entry per node, optional
+        The labels so far; ``unlabelled``, None or NaN where there is none.
+    model : fitted model, optional
+    candidates : node numbers, ids that are text, or a mask, optional
+        Which nodes may be asked about; all without a label by default, and never one with.
+    unlabelled : default -1
+    random_state : int, Generator or RandomState, optional
+    memory : dict, optional
+        Empty at first, and the same for all questions about a graph: strategies keep in it what
+        makes the next answer faster, never another one.
+    """
+    if isinstance(strategy, str):
+        if strategy not in STRATEGIES:
+            raise ValueError(f"strategy must be one of {list(STRATEGIES)}, got {strategy!r}")
+        strategy = STRATEGIES[strategy]()
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    labelled = np.zeros(graph.n_nodes, dtype=bool)
+    if y is not None:
+        y = np.asarray(as_labels(y))
+        if y.shape != (graph.n_nodes,):
+            raise ValueError(f"y has shape {y.shape} for {graph.n_nodes} nodes; give one per node")
+        labelled = is_labelled(y, unlabelled)
+    open_ = _mask(graph, candidates) & ~labelled
+    memory = {} if memory is None else memory
+    situation = Situation(graph, labelled, open_, model, generator(random_state), y, memory)
+    return strategy.explain_choice(situation, n)
+
+
+def _mask(graph: Graph, nodes: Any) -> np.ndarray:
+    mask = np.zeros(graph.n_nodes, dtype=bool)
+    mask[graph.numbers(nodes)] = True
+    return mask
 
 
 def _answers_from(labels: Sequence[Any] | np.ndarray, n_nodes: int) -> Oracle:
     if len(labels) != n_nodes:
         raise ValueError(f"the oracle has {len(labels)} labels for {n_nodes} nodes")
-    return lambda node: labels[node]
+    return partial(getitem, labels)  # which can be pickled
 
 
 def _is_missing(answer: Any) -> bool:

@@ -11,13 +11,19 @@ which there is no one way to make lengths of them.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
-from nodegp.active.acquisition import Acquisition, Situation, best
+from nodegp.active.acquisition import Acquisition, Situation
+
+__all__ = ["S2"]
 
 
+@dataclass(frozen=True)
 class S2(Acquisition):
     """Halve the shortest path between nodes with different labels.
 
@@ -41,56 +47,47 @@ class S2(Acquisition):
     def scores(self, situation: Situation) -> np.ndarray:
         """Minus the links on the path through the node, less a fraction for being off its middle;
         minus infinity where there is no path."""
-        nodes, codes = situation.classes()
-        return self._scores(_without_found_edges(situation, nodes, codes), nodes, codes)
+        return _scores(_uncut(situation), *situation.classes())
+
+    def rounds(self, situation: Situation) -> Generator[np.ndarray, int, None]:
+        links, open_ = _uncut(situation), situation.candidates.copy()
+        while True:
+            scores = _scores(links, *situation.classes())
+            if not np.isfinite(scores[open_]).any():
+                scores[situation.rng.choice(np.flatnonzero(open_))] = 0.0
+            node = yield scores
+            open_[node] = False
+            links = _only(links, (links.row != node) & (links.col != node))
 
     def picks(self, situation: Situation, n: int) -> list[tuple[int, float]]:
-        nodes, codes = situation.classes()
-        links = _without_found_edges(situation, nodes, codes)
-        picked: list[tuple[int, float]] = []
-        open_ = situation.candidates.copy()
-        for _ in range(n):
-            scores = self._scores(links, nodes, codes)
-            links_on_path = -np.ceil(scores)
-            if np.isfinite(scores[open_]).any():
-                node = best(scores, open_)
-                picked.append((node, links_on_path[node]))
-                links = _without_node(links, node)
-            else:
-                node = int(situation.rng.choice(np.flatnonzero(open_)))
-                picked.append((node, 0.0))
-            open_[node] = False
-        return picked
-
-    @staticmethod
-    def _scores(links: sp.csr_array, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        d1 = np.full(links.shape[0], np.inf)
-        d2 = d1.copy()
-        for code in np.unique(codes):
-            d = dijkstra(links, indices=nodes[codes == code], unweighted=True, min_only=True)
-            d2 = np.minimum(d2, np.maximum(d1, d))
-            d1 = np.minimum(d1, d)
-        scores = np.full(links.shape[0], -np.inf)
-        on_path = np.isfinite(d2)
-        d1, d2 = d1[on_path], d2[on_path]
-        scores[on_path] = -(d1 + d2) - (d2 - d1) / (d1 + d2 + 1.0)
-        scores[nodes] = -np.inf
-        return scores
+        return [(node, float(abs(np.ceil(score)))) for node, score in super().picks(situation, n)]
 
 
-def _without_found_edges(
-    situation: Situation, nodes: np.ndarray, codes: np.ndarray
-) -> sp.csr_array:
+def _scores(links: sp.coo_array, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    matrix = sp.csr_array(links)
+    d1 = np.full(matrix.shape[0], np.inf)
+    d2 = d1.copy()
+    for code in np.unique(codes):
+        d = dijkstra(matrix, indices=nodes[codes == code], unweighted=True, min_only=True)
+        d2 = np.minimum(d2, np.maximum(d1, d))
+        d1 = np.minimum(d1, d)
+    scores = np.full(len(d1), -np.inf)
+    on_path = np.isfinite(d2)
+    d1, d2 = d1[on_path], d2[on_path]
+    scores[on_path] = -(d1 + d2) - (d2 - d1) / (d1 + d2 + 1.0)
+    scores[nodes] = -np.inf
+    return scores
+
+
+def _uncut(situation: Situation) -> sp.coo_array:
     """The graph less the edges whose ends are known to differ."""
+    nodes, codes = situation.classes()
     links = sp.coo_array(situation.graph.adjacency)
     code = np.full(situation.graph.n_nodes, -1)
     code[nodes] = codes
     a, b = code[links.row], code[links.col]
-    kept = (a < 0) | (b < 0) | (a == b)
-    return sp.csr_array((links.data[kept], (links.row[kept], links.col[kept])), shape=links.shape)
+    return _only(links, (a < 0) | (b < 0) | (a == b))
 
 
-def _without_node(links: sp.csr_array, node: int) -> sp.csr_array:
-    edges = sp.coo_array(links)
-    kept = (edges.row != node) & (edges.col != node)
-    return sp.csr_array((edges.data[kept], (edges.row[kept], edges.col[kept])), shape=links.shape)
+def _only(links: sp.coo_array, keep: np.ndarray) -> sp.coo_array:
+    return sp.coo_array((links.data[keep], (links.row[keep], links.col[keep])), shape=links.shape)

@@ -16,6 +16,8 @@ import numpy as np
 
 from nodegp.graph import Graph
 
+__all__ = ["CHANGED_BELOW", "MOVED_BELOW", "Advice", "advice"]
+
 # Measured on Cora's largest component, in rounds of ten labels and three runs each: sopt falls
 # below both at 260 labels and random choice at 220 to 280. Ten more labels then raise the accuracy
 # by 0.1 to 0.15 points; between 50 and 150 labels they raised it by 0.5 (sopt) and 0.9 (random).
@@ -39,18 +41,16 @@ class Advice:
     def text(self) -> str:
         """The advice in words."""
         last = "the last round" if self.rounds == 1 else f"each of the last {self.rounds} rounds"
-        found = (
+        outlook = "will change little" if self.stop else "still make a difference"
+        kind = " of this kind" if self.stop else ""
+        gain = ""
+        if self.gain is not None:
+            gain = f"; the next label is expected to lower that by {_percent(self.gain)}"
+        return (
             f"In {last}, {_percent(self.changed)} of the predictions changed and probabilities "
-            f"moved by {_percent(self.moved)} on average: "
+            f"moved by {_percent(self.moved)} on average: more labels{kind} {outlook}. The model "
+            f"expects {_percent(self.error)} of its predictions to be wrong{gain}."
         )
-        if self.stop:
-            found += "more labels of this kind will change little."
-        else:
-            found += "more labels still make a difference."
-        found += f" The model expects {_percent(self.error)} of its predictions to be wrong"
-        if self.gain is None:
-            return found + "."
-        return found + f"; the next label is expected to lower that by {_percent(self.gain)}."
 
 
 def advice(

@@ -19,7 +19,7 @@ from torch import Tensor
 from nodegp.budget import blocks, budget
 from nodegp.inducing import Exact, Projection, Whitened
 from nodegp.likelihoods import Expectation, Likelihood
-from nodegp.linalg import not_positive_definite
+from nodegp.linalg import not_positive_definite, solve_least_squares
 from nodegp.posterior import Marginals, Sites
 
 # The smallest site precision in the exact form, relative to the prior's. Robust-max, which is
@@ -355,9 +355,8 @@ class _Anderson:
             d_points = torch.stack(self._points).diff(dim=0)
             d_steps = torch.stack(self._steps).diff(dim=0)
             scaled = (d_steps / units).flatten(1)  # (memory, 2 L O)
-            gram = scaled @ scaled.mT
-            gram.diagonal().add_(1e-10 * gram.trace() + 1e-300)  # never singular
-            weights = torch.linalg.solve(gram, scaled @ (step / units).flatten())
+            unit_step = (step / units).flatten()
+            weights = solve_least_squares(scaled @ scaled.mT, scaled @ unit_step)
             moved = moved - torch.tensordot(weights, d_points + rate * d_steps, 1)
             if not moved.isfinite().all():  # all precisions at their floor: no step, no unit
                 moved = plain

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nodegp.linalg import ridge_inverse
 from nodegp.model.recipe import Recipe
 
 __all__ = ["Score", "Trial", "compare", "squared_error"]
 
-_RIDGE = 0.3  # the noise of least squares, as a share of the prior variance
+_LABEL_NOISE = 0.3  # of least squares, as a share of the prior variance
 
 
 class Score(NamedTuple):
@@ -42,8 +43,7 @@ def squared_error(K: Tensor, targets: np.ndarray) -> float:
     """The mean leave-one-out error of least squares on indicators of the classes, over labels
     whose class has another. It costs a hundredth of a fit."""
     has_another = np.bincount(targets)[targets] > 1
-    ridge = _RIDGE * K.diagonal().mean() * torch.eye(len(K), dtype=K.dtype, device=K.device)
-    inverse = torch.linalg.inv(K + ridge)
+    inverse = ridge_inverse(K, _LABEL_NOISE * K.diagonal().mean())
     one_hot = torch.eye(int(targets.max()) + 1, dtype=K.dtype, device=K.device)[targets]
     left_out = (inverse @ one_hot) / inverse.diagonal()[:, None]
     return float(left_out.square().sum(1)[has_another].mean()) if has_another.any() else math.nan

@@ -87,6 +87,15 @@ class Domain:
         self._mark = preprocessor.fingerprint, np.dtype(self.rows.precision).name
         self._relations: dict[str, Domain] = {}
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same features on the very same graph."""
+        return isinstance(other, Domain) and (
+            self.graph is other.graph and self._mark == other._mark
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.graph), self._mark))
+
     def __reduce__(self) -> tuple[type[Domain], tuple[Graph, Preprocessor, bool]]:
         return Domain, (self.graph, self.preprocessor, self.in_double)
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
+from nodegp.linalg import ridge_inverse
 from nodegp.rows import InnerProducts, Rows, inner_products
 
 WIDTH = 128  # columns of R, at least
@@ -86,7 +87,7 @@ def norm_ratios(
     assert others.sketch is not None
     scales, right = _inverse_roots(squared_lengths), _inverse_roots(others.squared_norms())
     G = inner_products(others, others) * right * right[:, None]  # (M, M)
-    inverse = torch.linalg.inv(G + _RIDGE * torch.eye(len(G), dtype=G.dtype))
+    inverse = ridge_inverse(G, _RIDGE)
     sketch = others.sketch * right[:, None]  # (M, s)
     ratios = torch.empty(len(squared_lengths), dtype=torch.float64)
     for block in blocks(len(ratios), len(G), budget.cached):

@@ -55,10 +55,10 @@ def specs(selection: Selection) -> list[Spec]:
 
 def run(spec: Spec, context: Context) -> dict[str, Any]:
     """One trial: accuracy and the rest on all unlabelled nodes, after each label."""
-    data, sopt = _shared(spec.dataset, context.data_dir)
+    data, memory = _shared(spec.dataset, context.data_dir)
     acquisition, name = spec.model.split("-")
-    chooser: Acquisition = sopt if acquisition == "SOPT" else Random()
-    queried, points = _trial(spec, data, name, chooser)
+    chooser: Acquisition = SOPT() if acquisition == "SOPT" else Random()
+    queried, points = _trial(spec, data, name, chooser, memory)
     curves = curves_of(points)
     areas = {
         "alc": metrics.area_under_learning_curve(curves["accuracy_curve"]),
@@ -139,7 +139,11 @@ def area(accuracies: list[float]) -> float:
 
 
 def _trial(
-    spec: Spec, data: Dataset, name: str, acquisition: Acquisition
+    spec: Spec,
+    data: Dataset,
+    name: str,
+    acquisition: Acquisition,
+    memory: dict[str, Any] | None = None,
 ) -> tuple[list[int], list[dict[str, Any]]]:
     """The nodes asked about, and the scores on all nodes still unlabelled after each label."""
     model_name = LINEAR_GGP if name == "GGP" else name
@@ -154,16 +158,17 @@ def _trial(
         candidates=has_label,
         classes=range(data.n_classes),
         random_state=spec.seed,
+        memory=memory,
     )
     queried, points = [], []
     for step in learner.steps(spec.settings["labels"]):
         rest = np.flatnonzero(has_label & ~step.labelled)
         points.append(scores(data.y[rest], step.model.predict_proba(data.graph, rest)))
-        queried += step.asked.tolist()
+        queried += step.nodes.tolist()
     return queried, points
 
 
 @lru_cache(maxsize=2)
-def _shared(dataset: str, data_dir: str | None) -> tuple[Dataset, SOPT]:
-    """The component and a SOPT that keeps its inverse: they are the same in every trial."""
-    return component_of(dataset, data_dir), SOPT()
+def _shared(dataset: str, data_dir: str | None) -> tuple[Dataset, dict[str, Any]]:
+    """The component and a memory that keeps its inverse: they are the same in every trial."""
+    return component_of(dataset, data_dir), {}
