@@ -41,16 +41,16 @@ class FittedClassifier(FittedModel):
     def probabilities(self, marginals: Marginals) -> np.ndarray:
         """Class probabilities (nodes, C)."""
         return tempered(
-            _plain(self.recipe.likelihood, len(self.classes), marginals), self.temperature
+            _plain(self.likelihood, len(self.classes), marginals), self.temperature
         )
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""
-        plain = _plain(self.recipe.likelihood, len(self.classes), marginals)
+        plain = _plain(self.likelihood, len(self.classes), marginals)
         proba = tempered(plain, self.temperature)
         if len(self.classes) == 1:
             return proba, np.zeros(len(proba))
-        likelihood = self.recipe.likelihood
+        likelihood = self.likelihood
         left = _by_node(likelihood.expected_entropy, marginals, likelihood.entropy_points)
         share = 1.0 - left / np.maximum(array_entropy(plain), 1e-300)
         return proba, np.clip(share, 0.0, 1.0) * array_entropy(proba)

@@ -15,6 +15,7 @@ from nodegp.graph import Graph
 from nodegp.inducing import Inducing, Labelled, Points, choose
 from nodegp.inference import Dual, Engine, Fit, Problem, Warm
 from nodegp.labels import Observations
+from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
 from nodegp.model.explanation import Explanation, explain
 from nodegp.model.recipe import Recipe
@@ -84,6 +85,10 @@ class FittedModel:
     @property
     def prior(self) -> Prior:
         return self.posterior.prior
+
+    @property
+    def likelihood(self) -> Likelihood:
+        return self.recipe.likelihood
 
     def domain(self, graph: Graph | None = None) -> Domain:
         """A graph with its features as this model sees them; by default the one fitted on."""

@@ -40,7 +40,7 @@ class FittedRegressor(FittedModel):
 
     @property
     def noise(self) -> float:
-        return float(self.recipe.likelihood.parameters()["noise"])
+        return float(self.likelihood.parameters()["noise"])
 
     def predict(self, domain: Domain, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictive mean of each node, and the standard deviation of an observation there."""
