@@ -39,7 +39,7 @@ def errors(domain: Domain, prior: Prior, width: int) -> np.ndarray:
 
 
 def measure(data: Dataset, widths: list[int], n_splits: int) -> None:
-    kind = "root" if data.name == "pubmed" else "damped"
+    kind = "sqrt" if data.name == "pubmed" else "sqrt-tfidf"
     domain = Domain(data.graph, Preprocessor.fit(data.graph.features, kind, center=True))
     first = candidates(domain, 20, DEFAULT)[0]
     everyone = np.arange(domain.n_nodes)

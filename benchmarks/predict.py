@@ -27,7 +27,7 @@ from growth import peak_gib
 import nodegp
 from nodegp.datasets import Dataset
 from nodegp.datasets.synthetic import synthetic
-from nodegp.filters import Hops, Identity
+from nodegp.filters import Identity, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.model.recipe import bias_variance, default_kernel, far_neighbours, prior_variance
 from nodegp_paper.baselines.gcn import GCN
@@ -105,7 +105,7 @@ def products(n_nodes: int, repeats: int) -> dict:
     data = synthetic(n_nodes, labels_per_class=40)
     y = data.labels("train")
     far = far_neighbours(40)
-    filter = Hops((Identity(), far))
+    filter = SumOfFilters((Identity(), far))
     kernel = default_kernel(filter, data.graph, False, prior_variance(40), bias_variance(40))
     model = nodegp.GraphGPClassifier(kernel=kernel, filter=filter, random_state=0).fit(
         data.graph, y

@@ -22,11 +22,11 @@ from nodegp.datasets import Dataset
 from nodegp.filters import (
     Diffusion,
     Filter,
-    Hops,
     Identity,
     PageRank,
     Propagation,
     RegularisedLaplacian,
+    SumOfFilters,
 )
 from nodegp.kernels import Constant, Cosine, Kernel, Linear
 from nodegp.model.recipe import (
@@ -52,7 +52,9 @@ def recipe(filter: Filter, data: Dataset, per_class: int, **settings: object) ->
 
 
 def usual(data: Dataset, per_class: int, **settings: object) -> Model:
-    return recipe(Hops((Identity(), far_neighbours(per_class))), data, per_class, **settings)
+    return recipe(
+        SumOfFilters((Identity(), far_neighbours(per_class))), data, per_class, **settings
+    )
 
 
 def variances(of_features: float, of_bias: float, own_share: float = 0.15) -> tuple[Kernel, ...]:
@@ -68,11 +70,11 @@ VARIANTS: dict[str, Callable[[Dataset, int], Model]] = {
     "selection as well": lambda data, n: Model(random_state=0),
     "hyper-parameters learnt": lambda data, n: usual(data, n, kernel=None),
     "without own features": lambda data, n: recipe(far(teleport(n)), data, n),
-    "teleport 0.05": lambda data, n: recipe(Hops((Identity(), far(0.05))), data, n),
-    "teleport 0.1": lambda data, n: recipe(Hops((Identity(), far(0.1))), data, n),
-    "teleport 0.2": lambda data, n: recipe(Hops((Identity(), far(0.2))), data, n),
+    "teleport 0.05": lambda data, n: recipe(SumOfFilters((Identity(), far(0.05))), data, n),
+    "teleport 0.1": lambda data, n: recipe(SumOfFilters((Identity(), far(0.1))), data, n),
+    "teleport 0.2": lambda data, n: recipe(SumOfFilters((Identity(), far(0.2))), data, n),
     "hubs not discounted": lambda data, n: recipe(
-        Hops((Identity(), far(teleport(n), 0.0))), data, n
+        SumOfFilters((Identity(), far(teleport(n), 0.0))), data, n
     ),
     "variance 1": lambda data, n: usual(data, n, kernel=variances(1.0, bias_variance(n) / 2)),
     "variance 4": lambda data, n: usual(data, n, kernel=variances(4.0, 2 * bias_variance(n))),
@@ -93,13 +95,13 @@ VARIANTS: dict[str, Callable[[Dataset, int], Model]] = {
 }
 
 FILTERS: dict[str, Filter] = {
-    "own features and teleport 0.05": Hops((Identity(), far(0.05))),
-    "own features and teleport 0.1": Hops((Identity(), far(0.1))),
-    "own features and teleport 0.2": Hops((Identity(), far(0.2))),
+    "own features and teleport 0.05": SumOfFilters((Identity(), far(0.05))),
+    "own features and teleport 0.1": SumOfFilters((Identity(), far(0.1))),
+    "own features and teleport 0.2": SumOfFilters((Identity(), far(0.2))),
     "teleport 0.05": far(0.05),
     "teleport 0.1": far(0.1),
     "features alone": Identity(),
-    "own features and two hops": Hops(
+    "own features and two hops": SumOfFilters(
         (Identity(), Propagation(1, self_loops=False), Propagation(2, self_loops=False))
     ),
     "diffusion": Diffusion(5.0, fixed=("time",)),

@@ -25,7 +25,7 @@ from nodegp.active import (
 from nodegp.active import latent as latent_module
 from nodegp.active.gpeer import expected_gains
 from nodegp.active.latent import DenseCovariance, LowRankCovariance, latent_covariance
-from nodegp.filters import Hops, Identity, NeighbourMean, PageRank
+from nodegp.filters import Identity, NeighbourMean, PageRank, SumOfFilters
 from nodegp.kernels import RBF, Linear
 from nodegp.preprocessing import Preprocessing
 from nodegp_paper.baselines import REGISTRY
@@ -115,7 +115,7 @@ def test_what_landmarks_do_not_tell_is_each_nodes_own():
 
 @pytest.mark.parametrize(
     ("kernel", "filter"),
-    [(FIXED, FAR), (RBF(1.0, 1.0), NeighbourMean()), (FIXED, Hops((Identity(), FAR)))],
+    [(FIXED, FAR), (RBF(1.0, 1.0), NeighbourMean()), (FIXED, SumOfFilters((Identity(), FAR)))],
 )
 def test_the_prior_is_the_models_own(kernel, filter):
     graph = random_graph(20, seed=1)
@@ -358,7 +358,7 @@ def naive_gain(model, graph: Graph, k: int) -> float:
 
 @pytest.mark.parametrize(
     ("filter", "inducing"),
-    [(FAR, "labelled"), (FAR, "points"), (Hops((Identity(), FAR)), "labelled")],
+    [(FAR, "labelled"), (FAR, "points"), (SumOfFilters((Identity(), FAR)), "labelled")],
 )
 def test_expected_errors_are_what_loops_give(filter, inducing):
     graph = random_graph(14, seed=2)
@@ -402,7 +402,7 @@ def test_a_plan_stays_as_labels_come_in():
     assert (fixed.prior_.kernel, fixed.prior_.filter) == (fixed.kernel_, fixed.filter_)
 
 
-@pytest.mark.parametrize("filter", [FAR, Hops((Identity(), FAR))])
+@pytest.mark.parametrize("filter", [FAR, SumOfFilters((Identity(), FAR))])
 def test_a_saved_model_asks_the_same(tmp_path, filter):
     graph = random_graph(20, seed=5)
     y = labels_at(smooth_classes(graph), [0, 4, 9])

@@ -15,7 +15,7 @@ from nodegp.features import FeatureRows
 from nodegp.preprocessing import Preprocessor
 from nodegp.rows import inner_products, inner_products_ragged
 
-KINDS = ["raw", "l2", "root", "damped", "tfidf", "standardise"]
+KINDS = ["raw", "l2", "sqrt", "sqrt-tfidf", "tfidf", "standardise"]
 
 
 def counts(n=9, d=6, seed=0):
@@ -207,13 +207,13 @@ def mostly_zero(values):
 @pytest.mark.parametrize(
     ("X", "kind"),
     [
-        (mostly_zero(1.0), "damped"),  # binary
-        (mostly_zero(np.arange(20) + 1.0), "damped"),  # counts
+        (mostly_zero(1.0), "sqrt-tfidf"),  # binary
+        (mostly_zero(np.arange(20) + 1.0), "sqrt-tfidf"),  # counts
         (mostly_zero(0.37), "l2"),  # weights already
         (mostly_zero(np.where(np.arange(20) % 2, 1.0, -1.0)), "standardise"),  # signs
         (np.random.default_rng(0).normal(size=(20, 10)), "standardise"),
         (np.ones((20, 10)), "standardise"),  # counts, but in every cell
-        (np.zeros((20, 10)), "damped"),  # nothing at all: anything but an error
+        (np.zeros((20, 10)), "sqrt-tfidf"),  # nothing at all: anything but an error
     ],
 )
 def test_auto(make, X, kind):
@@ -227,23 +227,23 @@ def test_auto(make, X, kind):
 def test_stored_zeros_do_not_count_as_filled():
     X = sp.csr_array(np.ones((20, 10)))
     X.data[20:] = 0.0
-    assert Preprocessor.fit(X, "auto").kind == "damped"
+    assert Preprocessor.fit(X, "auto").kind == "sqrt-tfidf"
 
 
 @pytest.mark.parametrize("make", [np.array, sp.csr_array])
-def test_damped_is_the_root_of_tfidf(make):
+def test_sqrt_tfidf_is_the_root_of_tfidf(make):
     X = counts()
     whole = transformed(Preprocessor.fit(make(X), "tfidf"), make(X))
     rooted = np.sqrt(whole)
     norms = np.linalg.norm(rooted, axis=1, keepdims=True)
-    damped = transformed(Preprocessor.fit(make(X), "damped"), make(X))
-    np.testing.assert_allclose(damped, rooted / np.where(norms > 0, norms, 1.0), atol=1e-14)
+    roots = transformed(Preprocessor.fit(make(X), "sqrt-tfidf"), make(X))
+    np.testing.assert_allclose(roots, rooted / np.where(norms > 0, norms, 1.0), atol=1e-14)
     # Of weights that are there already, nothing but the root.
-    again = transformed(Preprocessor.fit(make(whole), "root"), make(whole))
-    np.testing.assert_allclose(again, damped, atol=1e-14)
+    again = transformed(Preprocessor.fit(make(whole), "sqrt"), make(whole))
+    np.testing.assert_allclose(again, roots, atol=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["damped", "root"])
+@pytest.mark.parametrize("kind", ["sqrt-tfidf", "sqrt"])
 @pytest.mark.parametrize("make", [np.array, sp.csr_array])
 def test_no_roots_of_negative_values(make, kind):
     X = counts()

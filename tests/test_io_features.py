@@ -201,7 +201,7 @@ def test_cora_as_tables_is_cora(tmp_path, form):
     model = GraphGPClassifier(features="raw", likelihood="robustmax", unlabelled=unlabelled)
     model.fit(loaded.graph, labels)
     bundled = GraphGPClassifier(likelihood="robustmax").fit(graph, y)
-    assert bundled.features_ == "damped"
+    assert bundled.features_ == "sqrt-tfidf"
     test = data.splits["test"]
     proba, order = model.predict_proba(nodes=test), np.argsort(names)  # classes by name
     # A word of one paper alone has no place in the text's vocabulary, so not to the last digit.

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import nodegp
 from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.filters import Hops, Identity, PageRank, Relations
+from nodegp.filters import Identity, PageRank, Relations, SumOfFilters
 from nodegp.inducing import Points
 from nodegp.inference import Dual
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
@@ -203,7 +203,7 @@ def products(graph):
 MANY_HOPS = {
     "one filter": PageRank(0.1, fixed=("strength",)),
     "a learnt one": PageRank(0.1),
-    "a sum": Hops((Identity(), PageRank(0.1, fixed=("strength",)))),
+    "a sum": SumOfFilters((Identity(), PageRank(0.1, fixed=("strength",)))),
     "kinds of edges": Relations(),
 }
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import concrete, dense, random_graph
-from nodegp.filters import Hops, Identity, NeighbourMean, Propagation, Relations
+from nodegp.filters import Identity, NeighbourMean, Propagation, Relations, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Linear, Polynomial
 from nodegp.operators import operator_of
@@ -323,13 +323,13 @@ def test_more_labels_than_features_is_weight_space(monkeypatch):
 
 def test_one_kernel_for_a_sum_is_one_for_each_part():
     domain = domain_of("dense")
-    prior = make_prior(Hops((Identity(), FAR)), RBF(), domain)
+    prior = make_prior(SumOfFilters((Identity(), FAR)), RBF(), domain)
     assert isinstance(prior, SumPrior)
     assert list(prior.free_parameters()) == [
         f"parts[{j}].kernel.{name}" for j in (0, 1) for name in ("variance", "lengthscale")
     ]
     with pytest.raises(ValueError, match="one kernel, or one for each of them"):
-        make_prior(Hops((Identity(), FAR)), (RBF(), RBF(), RBF()), domain)
+        make_prior(SumOfFilters((Identity(), FAR)), (RBF(), RBF(), RBF()), domain)
 
 
 def test_each_kind_of_edges_is_carried_over_its_own():

@@ -8,7 +8,7 @@ import torch
 import nodegp
 from helpers import hide
 from nodegp import Graph, GraphGPClassifier
-from nodegp.filters import Hops, Identity, PageRank, Propagation, Relations
+from nodegp.filters import Identity, PageRank, Propagation, Relations, SumOfFilters
 from nodegp.kernels import Linear
 from nodegp.model import Recipe
 from nodegp.model.candidates import candidates, neighbours_are_alike
@@ -257,7 +257,12 @@ def test_with_a_handful_of_labels_there_is_nothing_to_compare_by():
 
 @pytest.mark.parametrize(
     "filter",
-    [Identity(), PageRank(0.1), Hops((Identity(), PageRank(0.1))), Hops((PageRank(0.1),))],
+    [
+        Identity(),
+        PageRank(0.1),
+        SumOfFilters((Identity(), PageRank(0.1))),
+        SumOfFilters((PageRank(0.1),)),
+    ],
     ids=["identity", "pagerank", "both", "a sum of one"],
 )
 def test_the_default_kernel_has_the_same_variance_for_every_filter(filter):
@@ -279,7 +284,7 @@ def test_of_relations_too():
     graph, _ = graph_of(0, alike=0.9)
     both = Graph({"a": graph.adjacency, "b": graph.adjacency}, graph.features)
     assert len(default_kernel(Relations(), both, is_learnt=True)) == 3
-    hops = Hops((Propagation(1), Propagation(2)))
+    hops = SumOfFilters((Propagation(1), Propagation(2)))
     kernels = default_kernel(hops, graph, is_learnt=True)
     variances = [float(v) for kernel in kernels for v in kernel.parameters().values()]
     assert variances == pytest.approx([0.875, 0.6, 0.875])

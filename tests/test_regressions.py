@@ -16,7 +16,7 @@ from nodegp import inducing as inducing_module
 from nodegp.budget import budget
 from nodegp.component import Component
 from nodegp.features import FeatureRows
-from nodegp.filters import Hops, Identity, PageRank
+from nodegp.filters import Identity, PageRank, SumOfFilters
 from nodegp.inducing import Points
 from nodegp.inference import Dual
 from nodegp.kernels import RBF, Linear, Matern
@@ -215,7 +215,7 @@ def test_inducing_points_have_exact_lengths(monkeypatch):
 def test_a_sum_of_functions_takes_labels_beyond_the_limit_of_labelled_nodes(monkeypatch):
     """Inducing points would take over there, and are points of one function only."""
     graph, y = words_graph(), np.arange(300) % 3
-    model = GraphGPClassifier(filter=Hops((Identity(), PageRank(0.2, fixed=("strength",)))))
+    model = GraphGPClassifier(filter=SumOfFilters((Identity(), PageRank(0.2, fixed=("strength",)))))
     model.fit(graph, np.where(np.arange(300) < 30, y, -1))
     monkeypatch.setattr(inducing_module, "MAX_LABELLED", 35)
     model.update(np.arange(30, 40), y[30:40])

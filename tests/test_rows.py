@@ -21,7 +21,7 @@ from nodegp.rows import (
     ragged_pairs,
 )
 
-KINDS = ["raw", "l2", "root", "damped", "tfidf", "standardise"]
+KINDS = ["raw", "l2", "sqrt", "sqrt-tfidf", "tfidf", "standardise"]
 
 
 def transformed(fitted, raw):

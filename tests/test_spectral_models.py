@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import nodegp
 from conftest import concrete
 from nodegp.component import aliases
-from nodegp.filters import Filter, PageRank, Spectral, SumOfFilters
+from nodegp.filters import AdditiveFilter, Filter, PageRank, Spectral
 from nodegp.graph import Graph
 from nodegp.inducing import Points
 from nodegp.kernels import RBF, Linear
@@ -18,7 +18,7 @@ SINGLE = 1e-6  # means of a softmax are in single precision
 
 
 def test_every_filter_has_a_name():
-    plain = {cls for cls in concrete(Filter, "weights") if not issubclass(cls, SumOfFilters)}
+    plain = {cls for cls in concrete(Filter, "weights") if not issubclass(cls, AdditiveFilter)}
     assert set(aliases(Filter).values()) == plain - {Spectral}
 
 

@@ -9,7 +9,15 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 import nodegp
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes
-from nodegp.filters import Diffusion, Filter, Hops, Identity, NeighbourMean, PageRank, Propagation
+from nodegp.filters import (
+    Diffusion,
+    Filter,
+    Identity,
+    NeighbourMean,
+    PageRank,
+    Propagation,
+    SumOfFilters,
+)
 from nodegp.graph import Graph
 from nodegp.inducing import Points
 from nodegp.kernels import RBF, Kernel, Linear
@@ -355,7 +363,7 @@ def test_progress(capsys):
         ({"kernel": [RBF()]}, "1 settings for 2 layers"),
         ({"kernel": "rbf"}, "kernel must be a Kernel"),
         ({"filter": "pagerange"}, "filter must be one of"),
-        ({"filter": Hops((Identity(), PageRank()))}, "sums several functions"),
+        ({"filter": SumOfFilters((Identity(), PageRank()))}, "sums several functions"),
         ({"likelihood": nodegp.likelihoods.Gaussian()}, "is for regression"),
     ],
 )

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import nodegp
 from helpers import hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.filters import Hops, Identity, NeighbourMean, PageRank, Relations
+from nodegp.filters import Identity, NeighbourMean, PageRank, Relations, SumOfFilters
 from nodegp.inducing import Points
 from nodegp.inference import Dual
 from nodegp.kernels import RBF, Cosine, Linear, Polynomial
@@ -241,7 +241,7 @@ def test_so_it_does_with_lengths_that_are_estimated(kind, sketched):
         # Fewer columns than labels: then all rows are kept, not inner products with labels.
         ("few columns", COSINE, FAR),
         ("few columns", RBF(1.5, 0.5).learn(), FAR),
-        ("few columns", (LINEAR, LINEAR), Hops((Identity(), FAR))),
+        ("few columns", (LINEAR, LINEAR), SumOfFilters((Identity(), FAR))),
         ("words", RBF(1.5, 0.5).learn(), FAR),
         ("kinds of edges", (COSINE, COSINE, COSINE), Relations(FAR)),
     ],

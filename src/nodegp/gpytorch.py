@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from nodegp.budget import budget
 from nodegp.component import as_component
-from nodegp.filters import Filter, NeighbourMean, SumOfFilters
+from nodegp.filters import AdditiveFilter, Filter, NeighbourMean
 from nodegp.graph import Graph, check_nodes
 from nodegp.kernels import Linear
 from nodegp.preprocessing import Preprocessor
@@ -78,7 +78,7 @@ class GraphKernel(gpytorch.kernels.Kernel):
         self.base_kernel = base_kernel
         self.graph = graph
         self.filter = as_component(filter or NeighbourMean(), Filter, "filter")
-        if isinstance(self.filter, SumOfFilters):
+        if isinstance(self.filter, AdditiveFilter):
             raise TypeError(f"a GraphKernel takes the filter of one function, not {self.filter!r}")
         preprocessor = Preprocessor.fit(graph.features, preprocessing, n_nodes=graph.n_nodes)
         self._domain = Domain(graph, preprocessor)

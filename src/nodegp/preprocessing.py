@@ -23,10 +23,10 @@ from nodegp.rows import Rows, row_squares, width_of
 
 __all__ = ["KINDS", "UNIT", "WORDS", "Preprocessing", "Preprocessor", "kind_for"]
 
-KINDS = ("auto", "damped", "tfidf", "root", "l2", "standardise", "raw")
-WORDS = ("damped", "tfidf")  # kinds for counts of words
-UNIT = (*WORDS, "root", "l2")  # kinds that bring rows to length one
-_ROOTS = ("damped", "root")
+KINDS = ("auto", "sqrt-tfidf", "tfidf", "sqrt", "l2", "standardise", "raw")
+WORDS = ("sqrt-tfidf", "tfidf")  # kinds for counts of words
+UNIT = (*WORDS, "sqrt", "l2")  # kinds that bring rows to length one
+_ROOTS = ("sqrt-tfidf", "sqrt")
 _FEW = 1000  # entries
 
 
@@ -36,7 +36,7 @@ class Preprocessing(Component):
 
     Parameters
     ----------
-    kind : "auto", "damped", "tfidf", "root", "l2", "standardise" or "raw"
+    kind : "auto", "sqrt-tfidf", "tfidf", "sqrt", "l2", "standardise" or "raw"
         "auto" takes ``counts`` for sparse counts and ``weights`` for other sparse non-negative
         features, and standardises the rest.
     center : bool
@@ -46,8 +46,8 @@ class Preprocessing(Component):
 
     kind: str = "auto"
     center: bool = True
-    counts: str = "damped"
-    weights: str = "root"
+    counts: str = "sqrt-tfidf"
+    weights: str = "sqrt"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +70,7 @@ def check_kind(kind: str) -> None:
 @dataclass(frozen=True, eq=False)
 class Preprocessor:
     """Fitted preprocessing: ``x -> unit(x * scale) - centre``, with the square root of x first for
-    "damped" (the root of TF-IDF) and "root".
+    "sqrt-tfidf" (the root of TF-IDF) and "sqrt".
 
     ``kind`` is what was asked for or, for "auto", what was found right: it is "one-hot" for
     a graph without features, whose nodes are told apart by their position alone.
@@ -187,7 +187,7 @@ class Preprocessor:
         return total / n_rows
 
 
-def kind_for(raw: Any, counts: str = "damped", weights: str = "l2") -> str:
+def kind_for(raw: Any, counts: str = "sqrt-tfidf", weights: str = "l2") -> str:
     """What suits sparse counts, unit rows for other sparse non-negative ones, else standardise."""
     values = raw.data if sp.issparse(raw) else raw
     many = 0.25 * raw.shape[0] * raw.shape[1]

@@ -33,7 +33,7 @@ class ModelOptions:
     @property
     def counts(self) -> str:
         """How an encoder of tables weights words and other counts."""
-        return "tfidf" if self.recipe == "paper" else "damped"
+        return "tfidf" if self.recipe == "paper" else "sqrt-tfidf"
 
     def classifier(self, unlabelled: Any = -1, *, encoded: bool = False) -> GraphGPClassifier:
         """A classifier to fit; features that a table's encoder has made are taken as they are."""

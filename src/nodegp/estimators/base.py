@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from nodegp import inference
 from nodegp.component import as_component
 from nodegp.features import FeatureRows
-from nodegp.filters import Filter, SumOfFilters
+from nodegp.filters import AdditiveFilter, Filter
 from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing
 from nodegp.interchange import as_graph, node_labels
@@ -224,7 +224,7 @@ class GraphGP(BaseEstimator):
         """For a filter that sums several: the share of each in the prior variance of the labelled
         nodes, which says how much it mattered."""
         check_is_fitted(self, "model_")
-        if not isinstance(self.filter_, SumOfFilters):
+        if not isinstance(self.filter_, AdditiveFilter):
             raise AttributeError(f"{type(self.filter_).__name__} is no sum of filters")
         domain, _ = self._asked(None, None)
         names = [part.name for part in self.filter_.summands(domain.graph)]

@@ -5,7 +5,6 @@ in :mod:`nodegp.prior`. A new one is a class here and needs no other change.
 """
 
 from nodegp.filters.base import Filter
-from nodegp.filters.hops import Hops, Relations, SumOfFilters
 from nodegp.filters.neighbourhood import Identity, NeighbourMean
 from nodegp.filters.responses import (
     Chebyshev,
@@ -19,12 +18,13 @@ from nodegp.filters.responses import (
     ResponseValue,
 )
 from nodegp.filters.spectral import Spectral
+from nodegp.filters.sums import AdditiveFilter, Relations, SumOfFilters
 
 __all__ = [
+    "AdditiveFilter",
     "Chebyshev",
     "Diffusion",
     "Filter",
-    "Hops",
     "Identity",
     "InverseCosine",
     "MaternFilter",

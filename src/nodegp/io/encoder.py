@@ -64,7 +64,7 @@ class Encoder:
 
     @classmethod
     def fit(
-        cls, inputs: Inputs, columns: FeatureColumns, counts: str = "damped"
+        cls, inputs: Inputs, columns: FeatureColumns, counts: str = "sqrt-tfidf"
     ) -> tuple[Encoder, Any, Findings]:
         """The encoder, the features of the rows it is fitted on, and what was noticed.
 
@@ -136,11 +136,11 @@ def _read_all(inputs: Inputs, columns: FeatureColumns, findings: Findings) -> di
 
 def _kind(reader: Reader, raw: Any, counts: str) -> str:
     """The preprocessing that suits a source."""
-    weights = "root" if counts == "damped" else "l2"  # of words that are not counts
+    weights = "sqrt" if counts == "sqrt-tfidf" else "l2"  # of words that are not counts
     if isinstance(reader, Numbers):
         wide = len(reader.names) >= _MANY_COLUMNS and not reader.with_gaps
         kind = kind_for(raw) if wide else "standardise"
-        return {"damped": counts, "l2": weights}.get(kind, kind)
+        return {"sqrt-tfidf": counts, "l2": weights}.get(kind, kind)
     if isinstance(reader, readers.Categories):
         return "raw"
     if isinstance(reader, readers.Words):

@@ -45,7 +45,7 @@ class TableSource:
     features : columns that are features; by default all that hold numbers or lists of them
         Columns of text that are named here are categories.
     text : columns of text, of which the words are features
-    counts : how words and other counts are weighted: "damped" or "tfidf"
+    counts : how words and other counts are weighted: "sqrt-tfidf" or "tfidf"
     categorical : columns of categories, whatever they hold
     features_npy, features_npz : a dense matrix of ``numpy.save``, a sparse one of
         ``scipy.sparse.save_npz``; rows in the order of the nodes file
@@ -67,7 +67,7 @@ class TableSource:
     features_npz: str | Path | None = None
     knn: int | None = None
     ignore_unknown: bool = False
-    counts: str = "damped"
+    counts: str = "sqrt-tfidf"
 
     def __post_init__(self) -> None:
         for name in ("edge_columns", "features", "text", "categorical"):

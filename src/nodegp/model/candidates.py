@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nodegp.filters import Filter, Hops, Identity, PageRank, Propagation, Relations
+from nodegp.filters import Filter, Identity, PageRank, Propagation, Relations, SumOfFilters
 from nodegp.kernels import RBF
 from nodegp.model.recipe import (
     HUB_DISCOUNT,
@@ -52,9 +52,9 @@ def candidates(
     if may_sum:
         near = (Propagation(hops, self_loops=False) for hops in (1, 2))
         filters = {
-            "own features and far neighbours": Hops((Identity(), far)),
+            "own features and far neighbours": SumOfFilters((Identity(), far)),
             "features alone": Identity(),
-            "own features, neighbours, and theirs": Hops((Identity(), *near)),
+            "own features, neighbours, and theirs": SumOfFilters((Identity(), *near)),
         }
     if may_sum and graph.relations is not None:
         filters["one function per kind of edges"] = Relations(far)

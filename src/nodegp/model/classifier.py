@@ -40,9 +40,7 @@ class FittedClassifier(FittedModel):
 
     def probabilities(self, marginals: Marginals) -> np.ndarray:
         """Class probabilities (nodes, C)."""
-        return tempered(
-            _plain(self.likelihood, len(self.classes), marginals), self.temperature
-        )
+        return tempered(_plain(self.likelihood, len(self.classes), marginals), self.temperature)
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from nodegp.component import Component
-from nodegp.filters import Filter, Identity, NeighbourMean, PageRank, SumOfFilters
+from nodegp.filters import AdditiveFilter, Filter, Identity, NeighbourMean, PageRank
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Kernel, Polynomial
 from nodegp.likelihoods import Gaussian, Likelihood, RobustMax, Softmax
@@ -169,7 +169,7 @@ def default_kernel(
     expert was asked about nodes of one kind, something wrong.
     """
     fixed = () if is_learnt else ("variance",)
-    if not isinstance(filter, SumOfFilters):
+    if not isinstance(filter, AdditiveFilter):
         return with_bias(Cosine(variance, fixed=fixed), bias, fixed)
     is_own = [isinstance(part.filter, Identity) for part in filter.summands(graph)]
     n_others = len(is_own) - sum(is_own)

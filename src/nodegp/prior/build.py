@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nodegp.filters import Filter, Spectral, SumOfFilters
+from nodegp.filters import AdditiveFilter, Filter, Spectral
 from nodegp.kernels import Kernel, Scaled
 from nodegp.prior.base import Prior
 from nodegp.prior.domain import Domain
@@ -16,7 +16,7 @@ from nodegp.prior.sums import SumPrior
 def make_prior(filter: Filter, kernel: Kernel | Sequence[Kernel], domain: Domain) -> Prior:
     """The prior of h. For a sum of filters there may be a kernel for each; one that is given for
     all is copied, with a scale that can be learnt."""
-    if not isinstance(filter, SumOfFilters):
+    if not isinstance(filter, AdditiveFilter):
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")
         return _one(filter, kernel, None, domain)
@@ -42,7 +42,7 @@ def learnt_filter(filter: Filter, prior: Prior) -> Filter:
     """The filter that a prior was made from, with what was learnt of it since."""
     if isinstance(prior, OneFunction):
         return prior.filter
-    if isinstance(prior, SumPrior) and isinstance(filter, SumOfFilters):
+    if isinstance(prior, SumPrior) and isinstance(filter, AdditiveFilter):
         return filter.learnt([p.filter for p in prior.parts if isinstance(p, OneFunction)])
     return filter
 

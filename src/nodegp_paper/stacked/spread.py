@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.filters import Filter, Spectral, SumOfFilters
+from nodegp.filters import AdditiveFilter, Filter, Spectral
 from nodegp.graph import Graph
 from nodegp.linalg import sparse_matmul
 from nodegp.operators import GraphOperator, operator_of
@@ -28,7 +28,7 @@ class Spread:
     """
 
     def __init__(self, filter: Filter, graph: Graph):
-        if isinstance(filter, SumOfFilters):
+        if isinstance(filter, AdditiveFilter):
             raise ValueError(
                 f"{type(filter).__name__} sums several functions, and a layer of a stack has one "
                 "filter; give one of its filters"

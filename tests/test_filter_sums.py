@@ -11,12 +11,12 @@ from helpers import hide, random_graph, raw_domain, rbf, smooth_classes
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.filters import (
     Diffusion,
-    Hops,
     Identity,
     NeighbourMean,
     PageRank,
     Propagation,
     Relations,
+    SumOfFilters,
 )
 from nodegp.inducing import Points
 from nodegp.kernels import RBF, Linear
@@ -25,7 +25,7 @@ from nodegp.prior import SumInputs, SumPrior, make_prior, whole
 GRAPH = random_graph(30, seed=5)
 TRUTH = smooth_classes(GRAPH)
 Y = hide(TRUTH, np.arange(0, 30, 2))
-HOPS = Hops((Identity(), NeighbourMean(), Propagation(2)))
+HOPS = SumOfFilters((Identity(), NeighbourMean(), Propagation(2)))
 
 
 def test_covariance_is_the_sum_of_independent_functions():
@@ -66,7 +66,7 @@ def test_covariance_is_the_sum_of_independent_functions():
 def test_a_sum_of_one_is_that_one():
     alone = GraphGPClassifier(kernel=Linear(2.0), filter="mean", likelihood="softmax").fit(GRAPH, Y)
     summed = GraphGPClassifier(
-        kernel=Linear(2.0), filter=Hops((NeighbourMean(),)), likelihood="softmax"
+        kernel=Linear(2.0), filter=SumOfFilters((NeighbourMean(),)), likelihood="softmax"
     )
     summed.fit(GRAPH, Y)
     assert summed.elbo_ == pytest.approx(alone.elbo_, abs=1e-6)
@@ -74,7 +74,7 @@ def test_a_sum_of_one_is_that_one():
 
 
 @pytest.mark.parametrize(
-    "filter", [HOPS, Hops((Identity(), Diffusion(1.0)))], ids=["held", "learnt"]
+    "filter", [HOPS, SumOfFilters((Identity(), Diffusion(1.0)))], ids=["held", "learnt"]
 )
 @pytest.mark.parametrize("likelihood", ["robustmax", "softmax"])
 def test_everything_a_model_does(filter, likelihood, tmp_path):
@@ -109,7 +109,7 @@ def test_everything_a_model_does(filter, likelihood, tmp_path):
 def test_a_new_class_comes_into_a_sum_with_learnt_filters():
     """It was taken for a first fit: the filter was reset, and the kernel refused."""
     y = np.where(TRUTH == 2, 0, TRUTH)
-    filter = Hops((Identity(), Diffusion(1.0)))
+    filter = SumOfFilters((Identity(), Diffusion(1.0)))
     model = GraphGPClassifier(
         kernel=Linear(2.0), filter=filter, likelihood="softmax", random_state=0
     )
@@ -147,7 +147,7 @@ def opposites(seed, homophilous):
 @pytest.mark.parametrize("homophilous", [True, False])
 def test_the_shares_say_whether_neighbours_are_alike(homophilous):
     graph, y = opposites(0, homophilous)
-    filter = Hops((Identity(), PageRank(0.1, fixed=("strength",))))
+    filter = SumOfFilters((Identity(), PageRank(0.1, fixed=("strength",))))
     shown = hide(y, np.arange(40))
     model = GraphGPClassifier(kernel=Linear(2.0), filter=filter, likelihood="softmax").fit(
         graph, shown
@@ -203,9 +203,9 @@ def test_which_kind_of_edges_mattered(tmp_path):
 
 def test_what_does_not_go_together():
     with pytest.raises(ValueError, match="tuple of filters"):
-        Hops(())
+        SumOfFilters(())
     with pytest.raises(ValueError, match="one sum"):
-        Hops((HOPS, Identity()))
+        SumOfFilters((HOPS, Identity()))
     with pytest.raises(ValueError, match="stay as"):
         Relations(PageRank(0.1))
     with pytest.raises(ValueError, match="sums 3 functions here"):

@@ -28,8 +28,8 @@ class Summand(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SumOfFilters(Filter):
-    """Filters that are summed; see :class:`Hops` and :class:`Relations`."""
+class AdditiveFilter(Filter):
+    """h is a sum of independent functions; see :class:`SumOfFilters` and :class:`Relations`."""
 
     @abstractmethod
     def summands(self, graph: Graph) -> list[Summand]:
@@ -44,7 +44,7 @@ class SumOfFilters(Filter):
 
 
 @dataclass(frozen=True)
-class Hops(SumOfFilters):
+class SumOfFilters(AdditiveFilter):
     """h = sum_j F_j f_j: a node's own features, those nearby, and those further off.
 
     Where neighbours tend to be alike the far terms come to matter; where they differ, the first.
@@ -57,9 +57,11 @@ class Hops(SumOfFilters):
         filters = tuple(self.filters)
         object.__setattr__(self, "filters", filters)
         if not filters or not all(isinstance(f, Filter) for f in filters):
-            raise ValueError(f"Hops: filters must be a tuple of filters, got {self.filters!r}")
-        if any(isinstance(f, SumOfFilters) for f in filters):
-            raise ValueError("Hops: a sum of sums is one sum; list all filters in it")
+            raise ValueError(
+                f"SumOfFilters: filters must be a tuple of filters, got {self.filters!r}"
+            )
+        if any(isinstance(f, AdditiveFilter) for f in filters):
+            raise ValueError("SumOfFilters: a sum of sums is one sum; list all filters in it")
 
     def summands(self, graph: Graph) -> list[Summand]:
         return [Summand(f"{n}: {type(f).__name__}", f) for n, f in enumerate(self.filters)]
@@ -69,7 +71,7 @@ class Hops(SumOfFilters):
 
 
 @dataclass(frozen=True)
-class Relations(SumOfFilters):
+class Relations(AdditiveFilter):
     """One function for each kind of edges of a graph, and one for the features alone.
 
     The graph must have kinds: ``Graph({"cites": A, "same author": B}, features)``.
