@@ -208,7 +208,7 @@ def test_a_prior_holds_hyperparameters_that_nothing_else_does():
     learnt = {}
     for prior in (None, 1.0, 0.1):
         recipe = Recipe(NeighbourMean(), RBF(4.0, 1.0), hyperprior_std=prior)
-        model = GraphGPClassifier(kernel=recipe).fit(graph, y)
+        model = GraphGPClassifier(recipe).fit(graph, y)
         logs = np.log([float(v) for v in model.kernel_.parameters().values()])
         learnt[prior] = np.abs(logs - np.log([4.0, 1.0])).max()
     assert learnt[0.1] < learnt[1.0] < learnt[None]
@@ -220,7 +220,7 @@ def test_the_prior_is_a_normal_one():
     graph, sd = random_graph(30), 0.5
     y = hide(smooth_classes(graph), np.arange(0, 30, 2))
     recipe = Recipe(NeighbourMean(), RBF(1.0, 3.0, fixed=("variance",)), hyperprior_std=sd)
-    fitted = GraphGPClassifier(kernel=recipe, engine=Dual(tol=1e-6)).fit(graph, y)
+    fitted = GraphGPClassifier(recipe, engine=Dual(tol=1e-6)).fit(graph, y)
     at = float(fitted.kernel_.lengthscale)
 
     def elbo(lengthscale):

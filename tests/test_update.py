@@ -138,10 +138,10 @@ def test_bad_updates_change_nothing(nodes, labels, settings, message):
 def test_a_prior_stays_where_it_was_set(tmp_path):
     """An update shrinks towards the values of the first set-up, not towards what was learnt."""
     recipe = nodegp.Recipe(NeighbourMean(), RBF(1.0, 5.0), hyperprior_std=0.3)
-    model = GraphGPClassifier(kernel=recipe).fit(GRAPH, hide(TRUTH, FIRST))
+    model = GraphGPClassifier(recipe).fit(GRAPH, hide(TRUTH, FIRST))
     model.save(tmp_path / "model", include_graph=True)
     updated = nodegp.load(tmp_path / "model").update(MORE, TRUTH[MORE])
-    fresh = GraphGPClassifier(kernel=recipe).fit(GRAPH, hide(TRUTH, np.union1d(FIRST, MORE)))
+    fresh = GraphGPClassifier(recipe).fit(GRAPH, hide(TRUTH, np.union1d(FIRST, MORE)))
     for name, value in fresh.kernel_.parameters().items():
         assert updated.kernel_.parameters()[name] == pytest.approx(value, rel=0.05)
 

@@ -22,6 +22,8 @@ from torch import Tensor
 
 from nodegp.budget import budget
 
+__all__ = ["softmax_mean"]
+
 _GUMBEL_MEAN = 0.5772156649015329  # Euler's constant
 _GUMBEL_SD = math.pi / math.sqrt(6.0)
 

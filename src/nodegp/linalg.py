@@ -24,6 +24,8 @@ __all__ = [
     "index_type",
     "lower_times",
     "not_positive_definite",
+    "ridge_inverse",
+    "solve_least_squares",
     "sparse_matmul",
     "threads_for",
     "torch_sparse",

@@ -33,6 +33,8 @@ from nodegp.preprocessing import Preprocessor
 from nodegp.prior import FilteredFeatures, SumInputs, SumPrior, WeightedRows
 from nodegp.rows import Rows
 
+__all__ = ["ModelFileError", "load", "save"]
+
 FORMAT = "nodegp-model"
 VERSION = 2
 

@@ -20,6 +20,8 @@ from nodegp.model import FittedRegressor, Recipe, fit_regressor
 from nodegp.model.recipe import REGRESSION, Kernels
 from nodegp.preprocessing import Preprocessing
 
+__all__ = ["GraphGPRegressor"]
+
 
 class GraphGPRegressor(RegressorMixin, GraphGP):
     """Bayesian regression on the nodes of a graph: GraphGPClassifier's prior, Gaussian noise.

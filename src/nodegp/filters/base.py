@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from nodegp.component import Component
 from nodegp.graph import Graph
 
+__all__ = ["Filter"]
+
 
 @dataclass(frozen=True)
 class Filter(Component):

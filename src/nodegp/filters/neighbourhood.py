@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from nodegp.filters.base import Filter
 from nodegp.graph import Graph
 
+__all__ = ["Identity", "NeighbourMean"]
+
 
 @dataclass(frozen=True)
 class NeighbourMean(Filter):

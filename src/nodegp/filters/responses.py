@@ -17,6 +17,18 @@ from torch import Tensor
 from nodegp.component import Component
 from nodegp.filters.spectral import Spectral, check_whole, expand
 
+__all__ = [
+    "Chebyshev",
+    "Diffusion",
+    "InverseCosine",
+    "MaternFilter",
+    "PageRank",
+    "Propagation",
+    "RandomWalk",
+    "RegularisedLaplacian",
+    "ResponseValue",
+]
+
 
 @dataclass(frozen=True)
 class PageRank(Spectral):

@@ -23,6 +23,8 @@ from nodegp.graph import Graph
 from nodegp.operators import operator_of
 from nodegp.propagation import FilterPolynomial, filter_rows
 
+__all__ = ["Spectral", "check_whole", "expand"]
+
 WAYS = ("features", "function")
 
 

@@ -18,6 +18,8 @@ from nodegp.filters.neighbourhood import Identity
 from nodegp.filters.responses import PageRank, Propagation
 from nodegp.graph import Graph
 
+__all__ = ["AdditiveFilter", "Relations", "SumOfFilters"]
+
 
 class Summand(NamedTuple):
     """One function of a sum: its name, its filter, and the kind of edges that it runs on."""

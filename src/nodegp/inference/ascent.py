@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+__all__ = ["ascend"]
+
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 _FIRST_STEP = 0.7  # of the largest coordinate: hyper-parameters are logs, so a factor of two

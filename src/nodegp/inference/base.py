@@ -17,6 +17,8 @@ from nodegp.likelihoods import Likelihood
 from nodegp.posterior import Marginals, Posterior, Sites
 from nodegp.prior import Prior
 
+__all__ = ["Engine", "Fit", "Problem", "Report", "Warm"]
+
 Report = Callable[[str], None]
 
 

@@ -34,6 +34,8 @@ from nodegp.linalg import NotPositiveDefiniteError
 from nodegp.posterior import Posterior, Sites
 from nodegp.prior import Prior
 
+__all__ = ["Dual"]
+
 # Hyper-parameters stay within these factors of one another's scale; beyond, kernels overflow.
 _LOG_BOUND = math.log(1e6)
 

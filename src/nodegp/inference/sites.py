@@ -22,6 +22,20 @@ from nodegp.likelihoods import Expectation, Likelihood
 from nodegp.linalg import not_positive_definite, solve_least_squares
 from nodegp.posterior import Marginals, Sites
 
+__all__ = [
+    "Labels",
+    "Solution",
+    "evaluate",
+    "gradients",
+    "matching_sites",
+    "posterior_arrays",
+    "sites_from",
+    "smallest_precision",
+    "solve",
+    "start_sites",
+    "variance_between",
+]
+
 # The smallest site precision in the exact form, relative to the prior's. Robust-max, which is
 # not log-concave, asks for negative ones now and then; but dividing by the precision is the
 # cheapest way to the posterior variances. The whitened form takes any that leave B positive.

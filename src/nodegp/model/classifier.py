@@ -22,6 +22,8 @@ from nodegp.model.recipe import Recipe
 from nodegp.posterior import Marginals, leave_one_out
 from nodegp.prior import Domain, Prior
 
+__all__ = ["FittedClassifier", "array_entropy", "fit_classifier"]
+
 
 @dataclass(frozen=True, eq=False)
 class FittedClassifier(FittedModel):

@@ -11,6 +11,8 @@ from torch import Tensor
 from nodegp.posterior import Posterior
 from nodegp.prior import FilteredFunction, Inputs, WeightedRows
 
+__all__ = ["Explanation", "explain"]
+
 
 @dataclass(frozen=True, eq=False)
 class Explanation:

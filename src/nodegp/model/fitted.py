@@ -24,6 +24,8 @@ from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, Prior, SumPrior, kernels_of, learnt_filter
 from nodegp.seeds import generator
 
+__all__ = ["Diagnostics", "FittedModel", "Report", "Settings", "fit_posterior", "silent"]
+
 Seed = int | np.random.Generator | np.random.RandomState | None
 Report = Callable[[str], None]
 M = TypeVar("M", bound="FittedModel")

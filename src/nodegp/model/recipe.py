@@ -21,6 +21,8 @@ from nodegp.prior import Domain, Prior, make_prior
 
 __all__ = [
     "DEFAULT",
+    "HUB_DISCOUNT",
+    "MANY_LABELS",
     "REGRESSION",
     "Kernels",
     "Recipe",

@@ -12,6 +12,8 @@ from nodegp.model.recipe import Recipe
 from nodegp.posterior import Marginals, leave_one_out
 from nodegp.prior import Domain
 
+__all__ = ["FittedRegressor", "Units", "fit_regressor"]
+
 
 @dataclass(frozen=True)
 class Units:

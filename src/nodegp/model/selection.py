@@ -18,6 +18,8 @@ from nodegp.model.fitted import Report, Settings, silent
 from nodegp.model.recipe import Recipe
 from nodegp.prior import Domain
 
+__all__ = ["select_classifier"]
+
 _FEWEST, _ENOUGH = 10, 200  # labels to choose a recipe by
 
 

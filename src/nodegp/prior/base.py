@@ -20,6 +20,8 @@ from nodegp.prior.domain import Domain
 from nodegp.prior.inputs import Inputs
 from nodegp.rows import RowSource
 
+__all__ = ["Cross", "Factors", "Prior", "ScaledRows", "side_by_side", "whole"]
+
 
 class Cross(Protocol):
     """Cov(a, b) for many a and few b, to be read a range of rows at a time.

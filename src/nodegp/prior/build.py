@@ -12,6 +12,8 @@ from nodegp.prior.functions import FilteredFeatures, FilteredFunction, OneFuncti
 from nodegp.prior.lengths import sketch_width
 from nodegp.prior.sums import SumPrior
 
+__all__ = ["kernels_of", "learnt_filter", "make_prior"]
+
 
 def make_prior(filter: Filter, kernel: Kernel | Sequence[Kernel], domain: Domain) -> Prior:
     """The prior of h. For a sum of filters there may be a kernel for each; one that is given for

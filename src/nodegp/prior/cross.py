@@ -18,6 +18,8 @@ from nodegp.prior.lengths import norm_ratios
 from nodegp.prior.tiles import covariance, variance
 from nodegp.rows import InnerProducts, Rows, RowSource
 
+__all__ = ["KernelCross", "MixedCross", "SumCross"]
+
 
 class KernelCross:
     """k(a, b) for rows a, one for each input: the kernel of inner products and lengths."""

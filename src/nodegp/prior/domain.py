@@ -38,6 +38,8 @@ from nodegp.propagation import (
 )
 from nodegp.rows import Rows, squared_lengths
 
+__all__ = ["ArrayCache", "Domain"]
+
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
 
 

@@ -22,6 +22,8 @@ from nodegp.prior.rows import BasisRows, FilteredRows
 from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, variance
 from nodegp.rows import Rows, RowSource
 
+__all__ = ["FilteredFeatures", "FilteredFunction", "OneFunction"]
+
 _BLOCK = 64  # of many nodes that are asked for with many others, at a time
 
 

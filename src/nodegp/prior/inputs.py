@@ -11,6 +11,8 @@ from torch import Tensor
 
 from nodegp.rows import Rows, RowSource
 
+__all__ = ["Inputs", "SumInputs", "WeightedRows", "cut"]
+
 
 class Inputs(Protocol):
     """Places at which a prior can tell the covariance of h, in an order."""

@@ -25,6 +25,8 @@ from nodegp.budget import blocks, budget
 from nodegp.linalg import ridge_inverse
 from nodegp.rows import InnerProducts, Rows, inner_products
 
+__all__ = ["norm_ratios", "random_signs", "signs_as", "sketch_width"]
+
 WIDTH = 128  # columns of R, at least
 _ENTRIES = 1 << 20  # of sketches of all nodes, up to which more columns cost next to nothing
 # Up to so many entries of the features exact lengths cost little more.

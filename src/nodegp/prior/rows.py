@@ -19,6 +19,8 @@ from nodegp.prior.lengths import signs_as
 from nodegp.propagation import FilterPolynomial
 from nodegp.rows import InnerProducts, Rows
 
+__all__ = ["BasisRows", "FilteredRows"]
+
 _FEW = 64  # nodes whose rows are made, whatever is asked of them
 
 

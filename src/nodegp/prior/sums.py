@@ -15,6 +15,8 @@ from nodegp.prior.cross import SumCross
 from nodegp.prior.domain import Domain
 from nodegp.prior.inputs import Inputs, SumInputs
 
+__all__ = ["SumPrior"]
+
 
 @dataclass(frozen=True)
 class SumPrior(Prior):

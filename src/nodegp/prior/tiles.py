@@ -30,6 +30,8 @@ from nodegp.rows import (
     ragged_pairs,
 )
 
+__all__ = ["CovarianceCache", "VarianceCache", "covariance", "variance"]
+
 Elementwise = Callable[[Tile], list[Tensor]]
 
 
