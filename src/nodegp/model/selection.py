@@ -35,53 +35,44 @@ def select_classifier(
 
     ``base`` has the parts that all of them share."""
     with threads_for(max(len(observations.nodes), domain.n_nodes // 20)):
-        return _select(domain, observations, base, settings, classes, report)
+        every, targets = encode(observations.labels, classes)
+        may_sum = settings.may_sum(len(targets))
+        recipes = candidates(domain, len(targets) / len(every), base, may_sum)
+        sample = observations
+        if len(targets) > _ENOUGH:
+            sample = observations.at(np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp))
+        if (np.bincount(targets)[targets] > 1).sum() < _FEWEST:
+            recipes = recipes[:1]
+        is_quick = isinstance(settings.engine, Dual)
+        quick = settings if is_quick else replace(settings, engine=Dual())
 
+        def fitted(recipe: Recipe, to: Observations, how: Settings) -> FittedClassifier:
+            return fit_classifier(domain, to, recipe, how, every, report)
 
-def _select(
-    domain: Domain,
-    observations: Observations,
-    base: Recipe,
-    settings: Settings,
-    classes: np.ndarray | None,
-    report: Report,
-) -> FittedClassifier:
-    every, targets = encode(observations.labels, classes)
-    may_sum = settings.may_sum(len(targets))
-    recipes = candidates(domain, len(targets) / len(every), base, may_sum)
-    sample = observations
-    if len(targets) > _ENOUGH:
-        sample = observations.at(np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp))
-    if (np.bincount(targets)[targets] > 1).sum() < _FEWEST:
-        recipes = recipes[:1]
-    is_quick = isinstance(settings.engine, Dual)
-    quick = settings if is_quick else replace(settings, engine=Dual())
-
-    def fitted(recipe: Recipe, to: Observations, how: Settings) -> FittedClassifier:
-        return fit_classifier(domain, to, recipe, how, every, report)
-
-    first = fitted(recipes[0], sample, quick)
-    errors = _squared_errors(domain, first, recipes)
-    models: list[FittedClassifier | None] = [first]
-    for recipe, error in zip(recipes[1:], errors[1:], strict=True):
-        is_worse = error is not None and errors[0] is not None and error >= errors[0]
-        models.append(None if is_worse else fitted(recipe, sample, quick))
-    scores = compare(
-        recipes,
-        [
-            Trial(e, None, None) if m is None else Trial(e, m.label_scores(), m.diagnostics.elbo)
-            for e, m in zip(errors, models, strict=True)
-        ],
-    )
-    best = next(j for j, score in enumerate(scores) if score.chosen)
-    for score in scores:
-        loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
-        report(f"{score.name}: leave-one-out log loss {loss}")
-    report(f"taken: {recipes[best].name}")
-    model = models[best]
-    if not is_quick or sample is not observations or model is None:
-        model = fitted(recipes[best], observations, settings)
-    return replace(model, selection=tuple(scores), has_default_kernel=base.kernel is None)
+        first = fitted(recipes[0], sample, quick)
+        errors = _squared_errors(domain, first, recipes)
+        models: list[FittedClassifier | None] = [first]
+        for recipe, error in zip(recipes[1:], errors[1:], strict=True):
+            is_worse = error is not None and errors[0] is not None and error >= errors[0]
+            models.append(None if is_worse else fitted(recipe, sample, quick))
+        scores = compare(
+            recipes,
+            [
+                Trial(e, None, None)
+                if m is None
+                else Trial(e, m.label_scores(), m.diagnostics.elbo)
+                for e, m in zip(errors, models, strict=True)
+            ],
+        )
+        best = next(j for j, score in enumerate(scores) if score.chosen)
+        for score in scores:
+            loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
+            report(f"{score.name}: leave-one-out log loss {loss}")
+        report(f"taken: {recipes[best].name}")
+        model = models[best]
+        if not is_quick or sample is not observations or model is None:
+            model = fitted(recipes[best], observations, settings)
+        return replace(model, selection=tuple(scores), has_default_kernel=base.kernel is None)
 
 
 def _squared_errors(
