@@ -14,7 +14,7 @@ __all__ = ["Budget", "blocks", "budget"]
 
 @dataclass
 class Budget:
-    """What may be in memory at a time. Assign to :data:`budget` to change it."""
+    """What may be in memory at a time; to change it: ``budget.kept_bytes = 4 << 30``."""
 
     cached: int = 1 << 18  # worked on at a time where a processor's cache should hold it
     tile: int = 1 << 20  # of one Gram tile, and of the rows behind it

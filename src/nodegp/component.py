@@ -43,6 +43,7 @@ class Component:
                 "name components, so choose another name"
             )
         Component.registry[cls.__name__] = cls
+        cls.__repr__ = Component.__repr__  # type: ignore[method-assign]  # not dataclass's own
 
     def __post_init__(self) -> None:
         names = (self.fixed,) if isinstance(self.fixed, str) else tuple(self.fixed)
@@ -72,7 +73,7 @@ class Component:
                 f"start from a positive value or pass fixed=({name!r},)"
             )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """As one would write it, without what is as it is by default."""
         settings = [
             f"{item.name}={_written(getattr(self, item.name))}"

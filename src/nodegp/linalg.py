@@ -80,7 +80,7 @@ def check_finite(matrix: Tensor, what: str = "covariance of the labelled nodes")
     if not torch.isfinite(matrix.detach()).all():
         raise NotPositiveDefiniteError(
             f"the {what} has NaN or infinite entries: the kernel overflowed. Scale the features "
-            "(features='l2' or 'standardise') or lower the kernel's variance or degree."
+            "(preprocessing='l2' or 'standardise') or lower the kernel's variance or degree."
         )
     return matrix
 

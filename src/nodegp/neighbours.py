@@ -24,10 +24,21 @@ class Table:
     n_neighbors: int = 10
 
     def __post_init__(self) -> None:
+        if self.rows is None or isinstance(self.rows, Graph):
+            raise TypeError(f"a Table is of rows of features, not of a {type(self.rows).__name__}")
         if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
             raise ValueError(
                 f"n_neighbors must be a whole number of at least 1, got {self.n_neighbors!r}"
             )
+
+    def __len__(self) -> int:
+        return int(np.shape(self.rows)[0])
+
+    def __getitem__(self, index: Any) -> Table:
+        return Table(self.rows[index], self.n_neighbors)
+
+    def __repr__(self) -> str:
+        return f"Table({len(self)} rows, n_neighbors={self.n_neighbors})"
 
     @property
     def shape(self) -> tuple[int, ...]:

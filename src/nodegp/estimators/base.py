@@ -107,15 +107,17 @@ class GraphGP(BaseEstimator):
 
     # --- fitting ----------------------------------------------------------------------------
 
-    def _with_parts(self, recipe: Recipe) -> Recipe:
+    def _with_parts(self, recipe: Recipe, filter: Filter | str | None) -> Recipe:
         """A recipe with the parts that were given beside it in the place of its own."""
         parts: dict[str, Any] = {}
-        if self.filter not in (None, "auto"):
-            parts["filter"] = as_component(self.filter, Filter, "filter")
+        if filter is not None:
+            parts["filter"] = as_component(filter, Filter, "filter")
         if self.kernel is not None:
             parts["kernel"] = self.kernel
         if self.likelihood is not None:
             parts["likelihood"] = as_component(self.likelihood, Likelihood, "likelihood")
+        if parts:
+            parts["name"] = "custom"
         if isinstance(self.preprocessing, str):
             parts["preprocessing"] = replace(recipe.preprocessing, kind=self.preprocessing)
         elif self.preprocessing is not None:
@@ -289,6 +291,11 @@ class GraphGP(BaseEstimator):
             raise TypeError(
                 f"the model was fitted on a Graph; predict on a nodegp.Graph too, not on a "
                 f"{type(X).__name__}"
+            )
+        if isinstance(X, Table) and X.n_neighbors != self.n_neighbors_:
+            raise ValueError(
+                f"the model links a row to its {self.n_neighbors_} nearest; this Table says "
+                f"{X.n_neighbors}"
             )
         rows = _as_table(X).rows
         raw = _numbers(validate_data(self, rows, accept_sparse="csr", dtype="numeric", reset=False))

@@ -167,14 +167,14 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             raise ValueError(
                 f"recipe must be 'auto', 'paper' or a Recipe object, got {self.recipe!r}"
             )
-        recipe = self._with_parts(recipe)
+        is_open = self.filter == "auto" or (self.recipe == "auto" and self.filter is None)
+        recipe = self._with_parts(recipe, None if is_open else self.filter)
         if self.calibrate is not None:
             recipe = replace(recipe, calibrate=self.calibrate)
         if not recipe.likelihood.classifies:
             raise ValueError(
                 f"likelihood {recipe.likelihood!r} is for regression: use GraphGPRegressor"
             )
-        is_open = self.filter == "auto" or (self.recipe == "auto" and self.filter is None)
         if is_open and isinstance(recipe.kernel, tuple):
             raise ValueError("several kernels go with a sum of filters; name the filter")
         return recipe, is_open

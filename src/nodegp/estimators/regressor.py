@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -69,10 +70,11 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
         """Fit to a graph some of whose nodes have a target; NaN where there is none."""
         if not isinstance(self.recipe, Recipe | None):
             raise ValueError(f"recipe must be a Recipe object or None, got {self.recipe!r}")
-        recipe = self._with_parts(self.recipe or REGRESSION)
+        recipe = replace(self._with_parts(self.recipe or REGRESSION, self.filter), calibrate=False)
         if recipe.likelihood.classifies:
             raise ValueError(
-                f"likelihood {recipe.likelihood!r} is for classes: use GraphGPClassifier"
+                f"{recipe.likelihood!r} is for classes: use GraphGPClassifier, or "
+                "likelihood=Gaussian()"
             )
         start = self._start(X, y, label_confidence, recipe)
         with self._watched():

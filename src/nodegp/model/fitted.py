@@ -121,7 +121,7 @@ class FittedModel:
 
     def across(self, domain: Domain, nodes: np.ndarray, others: np.ndarray) -> Tensor:
         """Covariance of h at some nodes with h at others, (L, nodes, others)."""
-        a, b = (self.prior.at(domain, some) for some in (nodes, others))
+        a, b = (self.prior.at(domain, side) for side in (nodes, others))
         return self.posterior.across(a, b)
 
     def explain(self, node: int, graph: Graph | None = None) -> Explanation:

@@ -8,6 +8,7 @@ docs/decisions.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from numbers import Real
 
 import numpy as np
 
@@ -43,6 +44,7 @@ _VARIANCE, _BIAS, _OWN = 1.75, 0.6, 0.15
 _LARGEST = 3.0  # the first grows to this with the labels, which show more of h
 _TELEPORTS = np.array([0.02, 0.03, 0.04, 0.06, 0.085])
 MANY_LABELS = 20.0  # per class
+_HYPERPRIOR = 1.0  # of the default kernel: the standard deviation of its logs
 HUB_DISCOUNT = 0.5  # as a power of the degree
 
 
@@ -61,7 +63,8 @@ class Recipe(Component):
         Whether a temperature is fitted on leave-one-out predictions.
     hyperprior_std : float, optional
         For few labels, whose bound says little of the hyper-parameters and may send them anywhere:
-        the standard deviation of a normal prior on their logs, around the values given here.
+        the standard deviation of a normal prior on their logs, around the values given here. With
+        the default kernel it is 1; without one a kernel of your own goes where the labels say.
     name : str
     """
 
@@ -82,18 +85,25 @@ class Recipe(Component):
         ):
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(
-                    f"Recipe: {name} must be a {kind.__name__} object, got {getattr(self, name)!r}"
+                    f"{name} must be a {kind.__name__} object, got {getattr(self, name)!r}"
                 )
-        if self.hyperprior_std is not None and not self.hyperprior_std > 0:
-            raise ValueError(
-                f"Recipe: hyperprior_std must be positive or None, got {self.hyperprior_std}"
-            )
+        if isinstance(self.kernel, list):
+            object.__setattr__(self, "kernel", tuple(self.kernel))
+        kernels = self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+        if self.kernel is not None and not all(isinstance(k, Kernel) for k in kernels):
+            raise TypeError(f"kernel must be a Kernel object, several or None, got {self.kernel!r}")
+        if not isinstance(self.calibrate, bool):
+            raise TypeError(f"calibrate must be True or False, got {self.calibrate!r}")
+        std = self.hyperprior_std
+        if std is not None and not (isinstance(std, Real) and std > 0):
+            raise ValueError(f"hyperprior_std must be positive or None, got {std!r}")
 
     def complete(self, graph: Graph) -> Recipe:
         """The same with the default kernel written out, if none is given."""
         if self.kernel is not None:
             return self
-        return replace(self, kernel=default_kernel(self.filter, graph, is_learnt=True))
+        kernel = default_kernel(self.filter, graph, is_learnt=True)
+        return replace(self, kernel=kernel, hyperprior_std=self.hyperprior_std or _HYPERPRIOR)
 
     def prior(self, domain: Domain) -> Prior:
         kernel = self.complete(domain.graph).kernel
@@ -102,12 +112,13 @@ class Recipe(Component):
 
 
 # What every recipe that is compared for `recipe="auto"` shares; the filter stands for any.
-DEFAULT = Recipe(Identity(), hyperprior_std=1.0, name="auto")
+DEFAULT = Recipe(Identity(), hyperprior_std=_HYPERPRIOR, name="auto")
 
 
 def paper_recipe(likelihood: Likelihood | None = None) -> Recipe:
     """The published model: the neighbourhood mean of ``(<x, x'> + offset)^3`` with the offset
-    learnt, TF-IDF, robust-max, no calibration."""
+    learnt, TF-IDF, robust-max, no calibration. Under another likelihood, to be given here, the
+    kernel's variance is learnt too."""
     likelihood = likelihood or RobustMax()
     # A likelihood that only compares latents cannot tell their common scale.
     fixed = ("variance",) if likelihood.scale_invariant else ()
