@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from nodegp.datasets.base import Dataset
+from nodegp.datasets import Dataset
 from nodegp.graph import Graph
 
 __all__ = ["hub_graph", "synthetic"]
