@@ -198,10 +198,10 @@ def test_cora_as_tables_is_cora(tmp_path, form):
     assert (loaded.graph.adjacency != graph.adjacency).nnz == 0
     labels, unlabelled = loaded.targets()
     # Robust-max, because the sampled expectations of softmax depend on the order of the classes.
-    model = GraphGPClassifier(features="raw", likelihood="robustmax", unlabelled=unlabelled)
+    model = GraphGPClassifier(preprocessing="raw", likelihood="robustmax", unlabelled=unlabelled)
     model.fit(loaded.graph, labels)
     bundled = GraphGPClassifier(likelihood="robustmax").fit(graph, y)
-    assert bundled.features_ == "damped"
+    assert bundled.preprocessing_ == "damped"
     test = data.splits["test"]
     proba, order = model.predict_proba(nodes=test), np.argsort(names)  # classes by name
     # A word of one paper alone has no place in the text's vocabulary, so not to the last digit.

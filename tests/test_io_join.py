@@ -111,7 +111,7 @@ def test_nodes_without_features_are_known_by_position(write):
     write(nodes="id,y\na,u\nb,v\nc,\n", edges="s,t\na,b\nb,c\n")
     loaded = read_tables(TableSource("nodes.csv", "edges.csv", label="y"))
     y, unlabelled = loaded.targets()
-    model = GraphGPClassifier(features="raw", unlabelled=unlabelled).fit(loaded.graph, y)
+    model = GraphGPClassifier(preprocessing="raw", unlabelled=unlabelled).fit(loaded.graph, y)
     write(more="id\nd\n", links="s,t\nd,a\n")
     graph, asked = join_tables(loaded.graph, loaded.encoder, "more.csv", "links.csv")
     assert model.predict(graph, asked).tolist() == ["u"]
@@ -152,7 +152,7 @@ def test_other_graphs_cannot_be_joined(write):
 def test_a_model_file_carries_graph_and_encoder(write):
     loaded = known(**KINDS)
     y, unlabelled = loaded.targets()
-    model = GraphGPClassifier(features="raw", unlabelled=unlabelled).fit(loaded.graph, y)
+    model = GraphGPClassifier(preprocessing="raw", unlabelled=unlabelled).fit(loaded.graph, y)
     tables = {"encoder": loaded.encoder.to_dict(), "id": "id"}
     save(model, "m.nodegp", include_graph=True, tables=tables)
     again = nodegp.load("m.nodegp")

@@ -171,9 +171,9 @@ class Graph:
         n_nodes : int, optional
             By default as many as there are ids, feature rows, or numbers up to the largest.
         """
-        from nodegp.interchange import from_edges
+        from nodegp.interchange.edges import from_edges
 
-        return from_edges(edges, weights, ids=ids, features=features, n_nodes=n_nodes)
+        return from_edges(edges, weights, ids, features, n_nodes)
 
     @staticmethod
     def from_networkx(G: Any, features: Any = None, weight: str | None = "weight") -> Graph:
@@ -189,7 +189,7 @@ class Graph:
         weight : str or None
             The edge attribute that holds the weight; 1 where an edge has none.
         """
-        from nodegp.interchange import from_networkx
+        from nodegp.interchange.networkx import from_networkx
 
         return from_networkx(G, features, weight)
 
@@ -201,7 +201,7 @@ class Graph:
         Weights are ``edge_weight``, or else an ``edge_attr`` of one column.
         ``nodegp_paper.datasets.from_pyg`` takes over labels and masks too.
         """
-        from nodegp.interchange import from_pyg
+        from nodegp.interchange.pyg import from_pyg
 
         return from_pyg(data)
 
@@ -228,16 +228,14 @@ class Graph:
             By default every column but ``id`` (an index of pandas is none). So name them if
             there are others: a column of labels among the features gives the answer away.
         """
-        from nodegp.interchange import from_dataframes
+        from nodegp.interchange.tables import from_dataframes
 
-        return from_dataframes(
-            nodes, edges, id=id, source=source, target=target, weight=weight, features=features
-        )
+        return from_dataframes(nodes, edges, id, (source, target), weight, features)
 
     def to_networkx(self) -> Any:
         """This graph as a ``networkx.Graph``: ids (or else numbers) as nodes, features as the
         node attribute "x" (a vector, or a sparse matrix of one row), weights as "weight"."""
-        from nodegp.interchange import to_networkx
+        from nodegp.interchange.networkx import to_networkx
 
         return to_networkx(self)
 
@@ -253,7 +251,7 @@ class Graph:
         splits : name -> nodes as in :meth:`numbers`, optional
             Each becomes a ``<name>_mask``.
         """
-        from nodegp.interchange import to_pyg
+        from nodegp.interchange.pyg import to_pyg
 
         return to_pyg(self, y, splits)
 

@@ -14,6 +14,10 @@ from nodegp.budget import blocks, budget
 __all__ = ["bad_row", "in_range", "read_matrix"]
 
 LARGEST = 1e150  # the square of anything larger is infinite
+_SOURCES = {
+    "npy": "an array saved by numpy.save",
+    "npz": "a matrix saved by scipy.sparse.save_npz",
+}
 
 
 def read_matrix(path: str | Path, ending: str, n_rows: int) -> Any:
@@ -22,18 +26,24 @@ def read_matrix(path: str | Path, ending: str, n_rows: int) -> Any:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    load, source = _LOADERS[ending]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            matrix = load(path)
+            if ending == "npy":
+                matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+            else:
+                with path.open("rb") as file:  # scipy leaves one open that is no archive
+                    matrix = sp.load_npz(file)
+            if hasattr(matrix, "check_format"):
+                matrix.check_format(full_check=True)  # bad indices would crash later on
+            kind = matrix.dtype.kind  # which an archive of several arrays does not have
     except Exception as error:
         if "Object arrays" in str(error) or "Python objects" in str(error):
             message = f"{path} holds Python objects, which are never loaded; save numbers"
         else:
-            message = f"{path} is not {source}, or is damaged"
+            message = f"{path} is not {_SOURCES[ending]}, or is damaged"
         raise ValueError(message) from None
-    if matrix.dtype.kind not in "biuf":
+    if kind not in "biuf":
         raise ValueError(f"{path} holds {matrix.dtype}; features are real numbers")
     if matrix.ndim != 2:
         raise ValueError(f"{path} has shape {matrix.shape}; features are a matrix, a row per node")
@@ -47,9 +57,7 @@ def read_matrix(path: str | Path, ending: str, n_rows: int) -> Any:
         matrix.sum_duplicates()
     row = bad_row(matrix)
     if row is not None:
-        raise ValueError(
-            f"{path} has a number in row {row} that is NaN, infinite or far too large"
-        )
+        raise ValueError(f"{path} has a number in row {row} that is NaN, infinite or far too large")
     return matrix
 
 
@@ -60,8 +68,9 @@ def bad_row(matrix: Any, largest: float = LARGEST) -> int | None:
         if is_good.all():
             return None
         return int(np.searchsorted(matrix.indptr, np.argmin(is_good), "right"))
-    for rows in blocks(*matrix.shape, budget.block):
-        is_good = in_range(matrix[rows], largest).all(axis=1)
+    n_rows, width = matrix.shape
+    for rows in blocks(n_rows, width, budget.block):
+        is_good = np.all(in_range(matrix[rows], largest), axis=1)
         if not is_good.all():
             return rows.start + int(np.argmin(is_good)) + 1
     return None
@@ -71,24 +80,3 @@ def in_range(values: np.ndarray, largest: float = LARGEST) -> np.ndarray:
     """Which numbers are finite, and small enough (by default to be squared)."""
     limit = np.float64(largest)  # in which half precision is compared too
     return (values <= limit) & (values >= -limit)
-
-
-def _load_npy(path: Path) -> np.ndarray:
-    matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not isinstance(matrix, np.ndarray):
-        raise TypeError("an archive of arrays")
-    return matrix
-
-
-def _load_npz(path: Path) -> Any:
-    with path.open("rb") as file:
-        matrix = sp.load_npz(file)
-    if hasattr(matrix, "check_format"):
-        matrix.check_format(full_check=True)  # bad indices would crash later on
-    return matrix
-
-
-_LOADERS = {
-    "npy": (_load_npy, "an array saved by numpy.save"),
-    "npz": (_load_npz, "a matrix saved by scipy.sparse.save_npz"),
-}

@@ -4,7 +4,7 @@ Each source of features is preprocessed by its kind: numbers are standardised, c
 get TF-IDF, embeddings and other matrices get rows of length one, categories stay one-hot. Then
 each is scaled alike, so that no source drowns another by its size or its number of columns, and
 all are set side by side. Rows have a mean squared length of one, as the kernels expect; the
-model takes them with ``features="raw"``.
+model takes them with ``preprocessing="raw"``.
 """
 
 from __future__ import annotations
@@ -17,18 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from nodegp.budget import blocks, budget
+from nodegp.component import from_dict
+from nodegp.io import readers
 from nodegp.io.arrays import bad_row
 from nodegp.io.columns import CATEGORY, LIST, NUMBER, TEXT
-from nodegp.io.readers import (
-    Categories,
-    Findings,
-    Inputs,
-    Lists,
-    MatrixFile,
-    Numbers,
-    Reader,
-    Words,
-)
+from nodegp.io.readers import Findings, Inputs, Numbers, Reader
 from nodegp.neighbours import stack
 from nodegp.preprocessing import UNIT, WORDS, Preprocessor, kind_for
 
@@ -58,7 +51,7 @@ class Part:
         settings = dict(data["preprocessor"])
         for name, value in settings.items():
             settings[name] = np.array(value, np.float64) if isinstance(value, list) else value
-        reader = Reader.from_dict(data["reader"])
+        reader: Any = from_dict(data["reader"])
         return cls(reader, Preprocessor(**settings), float(data["factor"]))
 
 
@@ -78,9 +71,9 @@ class Encoder:
         counts of words.
         """
         findings = Findings()
-        readers = _fit_readers(inputs, columns, findings)
+        sources = _fit_readers(inputs, columns, findings)
         parts, matrices = [], []
-        for reader in readers:
+        for reader in sources:
             values = reader.read(inputs)
             kind = _kind(reader, values, counts)
             if kind in UNIT and isinstance(reader, Numbers):
@@ -88,7 +81,7 @@ class Encoder:
             preprocessor = Preprocessor.fit(values, kind)
             matrix = _prepared(values, preprocessor)
             del values  # let go as soon as it is used
-            factor = _factor(matrix, len(readers))
+            factor = _factor(matrix, len(sources))
             matrix *= factor
             matrices.append(matrix)
             parts.append(Part(reader, preprocessor, factor))
@@ -113,8 +106,8 @@ class Encoder:
     def columns(self, as_written: bool = False) -> list[str]:
         """The columns of the table that are needed, or those of them that a text file must not
         have parsed."""
-        readers = [part.reader for part in self.parts]
-        return [n for reader in readers if reader.as_written or not as_written for n in reader.names]
+        sources = [p.reader for p in self.parts if p.reader.as_written or not as_written]
+        return [name for reader in sources for name in reader.names]
 
     def describe(self) -> list[str]:
         """The sources in words, one each."""
@@ -133,23 +126,21 @@ class Encoder:
         return cls(tuple(Part.from_dict(part) for part in data["parts"]))
 
 
-def _fit_readers(
-    inputs: Inputs, columns: Mapping[str, str], findings: Findings
-) -> list[Reader]:
+def _fit_readers(inputs: Inputs, columns: Mapping[str, str], findings: Findings) -> list[Reader]:
     """A reader for every source of features."""
 
     def named(kind: str) -> list[str]:
         return [name for name, other in columns.items() if other == kind]
 
     table = inputs.table
-    readers = [
+    sources = [
         Numbers.fit(table, named(NUMBER), findings),
-        Categories.fit(table, named(CATEGORY), findings),
-        *(Words.fit(table, name) for name in named(TEXT)),
-        *(Lists.fit(table, name) for name in named(LIST)),
-        *(MatrixFile((), ending, m.shape[1]) for ending, m in inputs.matrices.items()),
+        readers.Categories.fit(table, named(CATEGORY), findings),
+        *(readers.Words.fit(table, name) for name in named(TEXT)),
+        *(readers.Lists.fit(table, name) for name in named(LIST)),
+        *(readers.MatrixFile((), ending, m.shape[1]) for ending, m in inputs.matrices.items()),
     ]
-    return [reader for reader in readers if reader is not None]
+    return [reader for reader in sources if reader is not None]
 
 
 def _kind(reader: Reader, raw: Any, counts: str) -> str:
@@ -159,9 +150,9 @@ def _kind(reader: Reader, raw: Any, counts: str) -> str:
         wide = len(reader.names) >= _MANY_COLUMNS and not reader.with_gaps
         kind = kind_for(raw) if wide else "standardise"
         return {"damped": counts, "l2": weights}.get(kind, kind)
-    if isinstance(reader, Categories):
+    if isinstance(reader, readers.Categories):
         return "raw"
-    if isinstance(reader, Words):
+    if isinstance(reader, readers.Words):
         return counts
     if sp.issparse(raw) and raw.nnz and raw.data.min() >= 0:
         return counts if np.array_equal(raw.data, np.round(raw.data)) else weights
@@ -177,7 +168,7 @@ def _prepared(raw: Any, preprocessor: Preprocessor) -> Any:
         return preprocessor.transform(raw, everyone).values
     coarse = raw.dtype.kind == "f" and raw.dtype.itemsize < 8
     prepared = np.empty(raw.shape, np.float32 if coarse else np.float64)
-    for rows in blocks(*raw.shape, budget.block):
+    for rows in blocks(len(raw), raw.shape[1], budget.block):
         prepared[rows] = preprocessor.transform(raw, everyone[rows]).values.numpy()
     return prepared
 

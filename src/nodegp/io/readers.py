@@ -6,8 +6,7 @@ the same columns: means for gaps, categories, words. Scaling is not done here; s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from nodegp.component import Component
 from nodegp.io.arrays import in_range, read_matrix
 from nodegp.io.ids import TEXT, Index, names_of
 from nodegp.io.tables import Table, is_list, is_number, is_text
@@ -61,17 +61,12 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Reader:
+class Reader(Component):
     """What readers share: they are plain data, and say which columns they need."""
 
-    names: tuple[str, ...]
-
-    registry: ClassVar[dict[str, type[Reader]]] = {}
     as_written: ClassVar[bool] = False  # a text file must not have its columns parsed
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        Reader.registry[cls.__name__] = cls
+    names: tuple[str, ...]
 
     def read(self, inputs: Inputs) -> Any:
         """The raw matrix of these rows: csr or float64."""
@@ -79,18 +74,6 @@ class Reader:
 
     def describe(self) -> str:
         raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": type(self).__name__} | asdict(self)
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Reader:
-        settings = {name: _tuples(value) for name, value in data.items()}
-        return Reader.registry[settings.pop("type")](**settings)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

@@ -50,20 +50,17 @@ class Summary:
 
     def rows(self) -> list[tuple[str, str]]:
         """Lines to print: what, and how much. Oddities are left out where there are none."""
+        share = 100 * self.labelled / max(self.nodes, 1)
+        commonest = sorted((self.classes or {}).items(), key=lambda item: -item[1])
+        largest = f" (largest: {self.largest_component:,} nodes)" if self.components > 1 else ""
         lines = [
             ("nodes", f"{self.nodes:,}"),
             ("edges", f"{self.edges:,}"),
             ("features", f"{self.features:,}" + "".join(f"; {s}" for s in self.sources)),
+            ("classes", listed([f"{name} {count:,}" for name, count in commonest])),
+            ("labelled", f"{self.labelled:,} ({share:.1f} % of the nodes)" if commonest else ""),
+            ("components", f"{self.components:,}{largest}"),
         ]
-        if self.classes is not None:
-            share = 100 * self.labelled / max(self.nodes, 1)
-            commonest = sorted(self.classes.items(), key=lambda item: -item[1])
-            lines += [
-                ("classes", listed([f"{name} {count:,}" for name, count in commonest])),
-                ("labelled", f"{self.labelled:,} ({share:.1f} % of the nodes)"),
-            ]
-        largest = f" (largest: {self.largest_component:,} nodes)" if self.components > 1 else ""
-        lines.append(("components", f"{self.components:,}{largest}"))
         oddities = [
             ("isolated nodes", self.isolated_nodes, ""),
             ("repeated edges", self.repeated_edges, " (either way round), counted once"),
@@ -74,14 +71,12 @@ class Summary:
             ("empty feature rows", self.empty_rows, ""),
         ]
         lines += [(what, f"{count:,}{remark}") for what, count, remark in oddities if count]
-        if self.missing_values:
-            gaps = [f"{name} {count:,}" for name, count in self.missing_values.items()]
-            lines.append(("missing numbers", f"{listed(gaps)}; set to the mean and marked"))
+        gaps = listed([f"{name} {count:,}" for name, count in self.missing_values.items()])
+        lines.append(("missing numbers", gaps and f"{gaps}; set to the mean and marked"))
         for what, columns in (("dropped", self.dropped_columns), ("left out", self.left_out)):
-            if columns:
-                reasons = [f"{name} ({why})" for name, why in columns.items()]
-                lines.append((f"columns {what}", listed(reasons)))
-        return lines
+            reasons = listed([f"{name} ({why})" for name, why in columns.items()])
+            lines.append((f"columns {what}", reasons))
+        return [(what, text) for what, text in lines if text]
 
     def remarks(self) -> list[str]:
         """What looks like a mistake, or like too little to learn from."""

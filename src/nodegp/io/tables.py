@@ -116,6 +116,12 @@ class TableFile:
         names = listed([repr(short(name)) for name in self.names])
         raise ValueError(f"{self.path} has no column {column!r} for {what}; it has {names}.{guess}")
 
+    def find_id(self, id: Column | None, usual: Column | None = None) -> str:
+        """The column of ids; by default the usual one if the file has it, and else the first."""
+        if id is None:
+            id = usual if usual in self.names else 1
+        return self.find(id, "ids")
+
     def read(self, columns: Sequence[str] | None = None, text: Sequence[str] = ()) -> Table:
         """Read these columns (all by default).
 
