@@ -12,23 +12,16 @@ __all__ = ["CATEGORY", "FEATURE", "LIST", "NUMBER", "TEXT", "feature_columns", "
 
 FEATURE = "a feature"  # of a kind that is not known yet
 NUMBER, CATEGORY, TEXT, LIST = "numeric", "categorical", "text", "a list"
+_NAMED = {FEATURE: "features", CATEGORY: "categorical features", TEXT: "text"}
 
 
 def named_columns(
-    file: TableFile,
-    other_uses: Mapping[str, str],
-    features: Sequence[Column] | None,
-    categorical: Sequence[Column] | None,
-    text: Sequence[Column] | None,
+    file: TableFile, other_uses: Mapping[str, str], columns: Mapping[str, Sequence[Column] | None]
 ) -> dict[str, str]:
-    """What each column that the user named is for; ``other_uses`` are columns with another use."""
+    """What each column that the user named is for: ``columns`` by use, and ``other_uses``."""
     uses = dict(other_uses)
-    for columns, what, use in (
-        (features, "features", FEATURE),
-        (categorical, "categorical features", CATEGORY),
-        (text, "text", TEXT),
-    ):
-        for name in [file.find(column, what) for column in columns or ()]:
+    for use, what in _NAMED.items():
+        for name in [file.find(column, what) for column in columns[use] or ()]:
             if name in uses and {use, uses[name]} != {FEATURE, CATEGORY}:
                 raise ValueError(
                     f"column {name!r} of {file.path} is named twice, as {uses[name]} and as {use}"

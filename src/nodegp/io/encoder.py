@@ -21,7 +21,8 @@ from nodegp.component import from_dict
 from nodegp.io import readers
 from nodegp.io.arrays import bad_row
 from nodegp.io.columns import CATEGORY, LIST, NUMBER, TEXT
-from nodegp.io.readers import Findings, Inputs, Numbers, Reader
+from nodegp.io.readers import Findings, Numbers, Reader
+from nodegp.io.tables import Table
 from nodegp.neighbours import stack
 from nodegp.preprocessing import UNIT, WORDS, Preprocessor, kind_for
 
@@ -63,7 +64,7 @@ class Encoder:
 
     @classmethod
     def fit(
-        cls, inputs: Inputs, columns: Mapping[str, str], counts: str = "damped"
+        cls, table: Table, columns: Mapping[str, str], counts: str = "damped"
     ) -> tuple[Encoder, Any, Findings]:
         """The encoder, the features of the rows it is fitted on, and what was noticed.
 
@@ -71,10 +72,10 @@ class Encoder:
         counts of words.
         """
         findings = Findings()
-        sources = _fit_readers(inputs, columns, findings)
+        sources = _fit_readers(table, columns, findings)
         parts, matrices = [], []
         for reader in sources:
-            values = reader.read(inputs)
+            values = reader.read(table)
             kind = _kind(reader, values, counts)
             if kind in UNIT and isinstance(reader, Numbers):
                 values = sp.csr_array(values)
@@ -87,18 +88,18 @@ class Encoder:
             parts.append(Part(reader, preprocessor, factor))
         return cls(tuple(parts)), stack(matrices, axis=1), findings
 
-    def encode(self, inputs: Inputs) -> Any:
+    def encode(self, table: Table) -> Any:
         """The features of these rows: csr, an array, or None if the model has no features."""
         matrices = []
         for part in self.parts:
-            matrices.append(_prepared(part.reader.read(inputs), part.preprocessor))
+            matrices.append(_prepared(part.reader.read(table), part.preprocessor))
             matrices[-1] *= part.factor
         features = stack(matrices, axis=1)
         # A kernel of numbers that are too large is infinite, and predictions are then NaN.
         row = None if features is None else bad_row(features, _FARTHEST)
         if row is not None:
             raise ValueError(
-                f"{inputs.table.path} has a number in row {row} that is {_FARTHEST:.0e} times as "
+                f"{table.path} has a number in row {row} that is {_FARTHEST:.0e} times as "
                 "large as those that the model was fitted to"
             )
         return features
@@ -126,19 +127,18 @@ class Encoder:
         return cls(tuple(Part.from_dict(part) for part in data["parts"]))
 
 
-def _fit_readers(inputs: Inputs, columns: Mapping[str, str], findings: Findings) -> list[Reader]:
+def _fit_readers(table: Table, columns: Mapping[str, str], findings: Findings) -> list[Reader]:
     """A reader for every source of features."""
 
     def named(kind: str) -> list[str]:
         return [name for name, other in columns.items() if other == kind]
 
-    table = inputs.table
     sources = [
         Numbers.fit(table, named(NUMBER), findings),
         readers.Categories.fit(table, named(CATEGORY), findings),
         *(readers.Words.fit(table, name) for name in named(TEXT)),
         *(readers.Lists.fit(table, name) for name in named(LIST)),
-        *(readers.MatrixFile((), ending, m.shape[1]) for ending, m in inputs.matrices.items()),
+        *(readers.MatrixFile((), ending, m.shape[1]) for ending, m in table.matrices.items()),
     ]
     return [reader for reader in sources if reader is not None]
 

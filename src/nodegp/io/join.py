@@ -15,7 +15,6 @@ from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import TEXT, Index, as_names
 from nodegp.io.load import node_index, raw_rows
-from nodegp.io.readers import Inputs
 from nodegp.io.tables import Column, TableFile
 from nodegp.neighbours import joined_graph, stack
 
@@ -63,7 +62,7 @@ def join_tables(
         [id_name, *encoder.columns()], text=[id_name, *encoder.columns(as_written=True)]
     )
     rows = node_index(table, id_name)
-    features = encoder.encode(Inputs.of(table, npy=features_npy, npz=features_npz))
+    features = encoder.encode(table.with_matrices(npy=features_npy, npz=features_npz))
     everyone, positions = _numbered(Index(as_names(graph.ids)), rows)
     n_new = len(everyone) - graph.n_nodes
     features = _with_rows(graph.features, features, positions, n_new)

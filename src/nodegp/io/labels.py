@@ -14,6 +14,8 @@ from nodegp.io.tables import Column, Table, TableFile
 
 __all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels"]
 
+_Columns = tuple[Column | None, Column | None]  # of ids and of labels
+
 GAP = int(np.iinfo(np.int64).min)  # no label, among labels that are whole numbers
 
 _WHOLE = r"^-?(0|[1-9]\d{0,17})(\.0+)?$"
@@ -48,7 +50,7 @@ def read_labels(
     values : (L,) their labels, int64 or str objects
     """
     index = Index(as_names(ids))
-    positions, labels, _ = _by_position(path, index, id, label, usual, ignore_unknown)
+    positions, labels, _ = _by_position(path, index, (id, label), usual, ignore_unknown)
     if classes is not None and len(classes):
         if isinstance(np.asarray(classes).tolist()[0], str):
             labels = labels.cast(TEXT)
@@ -67,8 +69,8 @@ def file_labels(
 
     ``id`` is the column of ids if the file has it.
     """
-    usual = (id, None)
-    positions, labels, n_unknown = _by_position(path, index, None, label, usual, ignore_unknown)
+    columns, usual = (None, label), (id, None)
+    positions, labels, n_unknown = _by_position(path, index, columns, usual, ignore_unknown)
     if not len(positions):
         raise ValueError(
             f"{path} has labels only for ids that are not in the nodes file, so no node has a label"
@@ -84,20 +86,15 @@ def table_labels(table: Table, column: str) -> np.ndarray:
 
 
 def _by_position(
-    path: str | Path,
-    index: Index,
-    id: Column | None,
-    label: Column | None,
-    usual: tuple[Column | None, Column | None],
-    ignore_unknown: bool,
+    path: str | Path, index: Index, columns: _Columns, usual: _Columns, ignore_unknown: bool
 ) -> tuple[np.ndarray, pa.Array, int]:
     """Positions, labels (int64 or text without gaps), and how many were of unknown ids."""
     file = TableFile.open(path)
-    id_name = file.find_id(id, usual[0])
-    label_name = label_name_in(file, label, usual[1])
+    id_name = file.find_id(columns[0], usual[0])
+    label_name = label_name_in(file, columns[1], usual[1])
     if id_name == label_name:
         raise ValueError(f"column {id_name!r} of {path} cannot be both id and label")
-    is_default = id is None and id_name != usual[0]
+    is_default = columns[0] is None and id_name != usual[0]
     if is_default and file.is_text and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
         raise ValueError(
             f"{path} has no header: its first line is for node {id_name.strip()!r}. Add a line "

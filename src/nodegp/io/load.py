@@ -13,12 +13,11 @@ import numpy as np
 
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
-from nodegp.io.columns import FEATURE, feature_columns, named_columns
+from nodegp.io.columns import CATEGORY, FEATURE, TEXT, feature_columns, named_columns
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import Index, ids_of
 from nodegp.io.labels import GAP, file_labels, label_name_in, table_labels
-from nodegp.io.readers import Inputs
 from nodegp.io.summary import Summary, summarise
 from nodegp.io.tables import Column, Table, TableFile
 from nodegp.neighbours import table_graph
@@ -123,9 +122,9 @@ def read_tables(source: TableSource) -> Loaded:
         labels, unknown_labels = file_labels(
             source.labels, nodes, source.id, source.label, source.ignore_unknown
         )
-    inputs = Inputs.of(table, npy=source.features_npy, npz=source.features_npz)
-    encoder, features, findings = Encoder.fit(inputs, columns, source.counts)
-    del table, inputs  # a million rows are not kept twice
+    table = table.with_matrices(npy=source.features_npy, npz=source.features_npz)
+    encoder, features, findings = Encoder.fit(table, columns, source.counts)
+    del table  # a million rows are not kept twice
     counts: dict[str, int] = {}
     if source.edges is not None:
         adjacency, counts = read_edges(
@@ -157,7 +156,8 @@ def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
         if label_name == id_name:
             raise ValueError(f"column {id_name!r} of {file.path} cannot be both id and label")
         other_uses[label_name] = "the label"
-    uses = named_columns(file, other_uses, source.features, source.categorical, source.text)
+    named = {FEATURE: source.features, CATEGORY: source.categorical, TEXT: source.text}
+    uses = named_columns(file, other_uses, named)
     choose = source.features is None
     names = [id_name] if label_name is None else [id_name, label_name]
     if file.schema is not None:
@@ -165,8 +165,8 @@ def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
         table = file.read([*names, *columns])
     else:
         as_written = [name for name, use in uses.items() if use != FEATURE]
-        named = [name for name in uses if name not in other_uses]
-        table = file.read(None if choose else [*names, *named], text=as_written)
+        features = [name for name in uses if name not in other_uses]
+        table = file.read(None if choose else [*names, *features], text=as_written)
         columns, left_out = feature_columns(table.data.schema, str(file.path), uses, choose)
     return table, columns, left_out, id_name, label_name
 

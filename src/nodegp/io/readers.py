@@ -7,7 +7,6 @@ the same columns: means for gaps, categories, words. Scaling is not done here; s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nodegp.component import Component
-from nodegp.io.arrays import in_range, read_matrix
+from nodegp.io.arrays import in_range
 from nodegp.io.ids import TEXT, Index, names_of
 from nodegp.io.tables import Table, is_list, is_number, is_text
 from nodegp.io.words import amount
@@ -24,7 +23,6 @@ from nodegp.io.words import amount
 __all__ = [
     "Categories",
     "Findings",
-    "Inputs",
     "Lists",
     "MatrixFile",
     "Numbers",
@@ -35,21 +33,6 @@ __all__ = [
 
 MOST_CATEGORIES = 1_000
 MOST_WORDS = 20_000
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """All that describes some nodes: their table, and matrices with a row for each, by the endings
-    of their files' names."""
-
-    table: Table
-    matrices: dict[str, Any]
-
-    @classmethod
-    def of(cls, table: Table, **paths: str | Path | None) -> Self:
-        """A table, and the matrices in these files."""
-        files = {ending: path for ending, path in paths.items() if path is not None}
-        return cls(table, {e: read_matrix(path, e, len(table)) for e, path in files.items()})
 
 
 @dataclass(frozen=True)
@@ -68,7 +51,7 @@ class Reader(Component):
 
     names: tuple[str, ...]
 
-    def read(self, inputs: Inputs) -> Any:
+    def read(self, table: Table) -> Any:
         """The raw matrix of these rows: csr or float64."""
         raise NotImplementedError
 
@@ -104,12 +87,12 @@ class Numbers(Reader):
         with_gaps = tuple(findings.missing_values)
         return cls(tuple(means), tuple(means.values()), with_gaps) if means else None
 
-    def read(self, inputs: Inputs) -> np.ndarray:
+    def read(self, table: Table) -> np.ndarray:
         width = len(self.names)
-        matrix = np.zeros((len(inputs.table), width + len(self.with_gaps)))
+        matrix = np.zeros((len(table), width + len(self.with_gaps)))
         marks = {name: place for place, name in enumerate(self.with_gaps, width)}
         for n, (name, mean) in enumerate(zip(self.names, self.means, strict=True)):
-            matrix[:, n] = numbers(inputs.table, name)
+            matrix[:, n] = numbers(table, name)
             is_gap = np.isnan(matrix[:, n])
             matrix[is_gap, n] = mean
             if name in marks:
@@ -172,10 +155,10 @@ class Categories(Reader):
                 categories[name] = tuple(values)
         return cls(tuple(categories), tuple(categories.values())) if categories else None
 
-    def read(self, inputs: Inputs) -> sp.csr_array:
+    def read(self, table: Table) -> sp.csr_array:
         parts = []
         for name, values in zip(self.names, self.values, strict=True):
-            place = Index(pa.array(values, TEXT)).find(_category(inputs.table, name))
+            place = Index(pa.array(values, TEXT)).find(_category(table, name))
             rows = np.flatnonzero(place >= 0)
             shape = (len(place), len(values))
             parts.append(sp.csr_array((np.ones(len(rows)), (rows, place[rows])), shape=shape))
@@ -211,9 +194,9 @@ class Words(Reader):
             ) from None
         return cls((name,), tuple(vectorizer.get_feature_names_out().tolist()))
 
-    def read(self, inputs: Inputs) -> sp.csr_array:
+    def read(self, table: Table) -> sp.csr_array:
         vectorizer = _vectorizer(vocabulary=list(self.words))
-        return sp.csr_array(vectorizer.transform(_texts(inputs.table, *self.names)))
+        return sp.csr_array(vectorizer.transform(_texts(table, *self.names)))
 
     def describe(self) -> str:
         return f"text of {self.names[0]!r} ({amount(len(self.words), 'word')})"
@@ -248,8 +231,8 @@ class Lists(Reader):
             )
         return cls((name,), int(lengths[0]))
 
-    def read(self, inputs: Inputs) -> np.ndarray:
-        table, (name,) = inputs.table, self.names
+    def read(self, table: Table) -> np.ndarray:
+        (name,) = self.names
         column, where = table.column(name), table.where(name)
         if not is_list(column.type):
             raise ValueError(f"{where} holds {column.type}, not lists of numbers")
@@ -275,8 +258,8 @@ class MatrixFile(Reader):
     ending: str
     width: int
 
-    def read(self, inputs: Inputs) -> Any:
-        matrix = inputs.matrices.get(self.ending)
+    def read(self, table: Table) -> Any:
+        matrix = table.matrices.get(self.ending)
         option = f"--features-{self.ending} (in Python features_{self.ending}=)"
         if matrix is None:
             raise ValueError(

@@ -133,8 +133,6 @@ def summarise(graph: Graph, encoder: Encoder, noted: Mapping[str, Any]) -> Summa
 def _empty_rows(features: Any) -> int:
     if features is None:
         return 0
-    if hasattr(features, "indptr"):
-        filled = features @ np.ones(features.shape[1])
-        maybe = np.flatnonzero(filled == 0)
-        return int(np.count_nonzero(abs(features[maybe]).sum(axis=1) == 0))
-    return int(np.count_nonzero(~features.any(axis=1)))
+    # Few rows have a sum of zero: only these are looked at entry by entry.
+    maybe = np.flatnonzero(features @ np.ones(features.shape[1], features.dtype) == 0)
+    return int(np.count_nonzero(abs(features[maybe]).sum(axis=1) == 0))
