@@ -139,7 +139,7 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value.item() if hasattr(value, "item") else value  # a numpy number
+    return value.tolist() if hasattr(value, "tolist") else value  # of numpy
 
 
 def _built(value: Any) -> Any:

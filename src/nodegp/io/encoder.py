@@ -9,19 +9,18 @@ model takes them with ``preprocessing="raw"``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from nodegp.budget import blocks, budget
-from nodegp.component import from_dict
-from nodegp.io import readers
+from nodegp.component import Component, from_dict
 from nodegp.io.arrays import bad_row
 from nodegp.io.columns import CATEGORY, LIST, NUMBER, TEXT
-from nodegp.io.readers import Findings, Numbers, Reader
+from nodegp.io.readers import Categories, Findings, Lists, MatrixFile, Numbers, Reader, Words
 from nodegp.io.tables import Table
 from nodegp.neighbours import stack
 from nodegp.preprocessing import UNIT, WORDS, Preprocessor, kind_for
@@ -33,34 +32,30 @@ _MANY_COLUMNS = 100
 _FARTHEST = 1e15  # from the mean of what was fitted on, in about a standard deviation
 
 
-@dataclass(frozen=True)
-class Part:
+@dataclass(frozen=True, eq=False)
+class FeatureSource(Component):
     """One source of features: how it is read, preprocessed and weighed."""
 
     reader: Reader
-    preprocessor: Preprocessor
+    kind: str  # of preprocessing
+    scale: Sequence[float] | np.ndarray | None
+    centre: Sequence[float] | np.ndarray | None
     factor: float
 
-    def to_dict(self) -> dict[str, Any]:
-        settings = asdict(self.preprocessor)
-        for name, value in settings.items():
-            settings[name] = value.tolist() if isinstance(value, np.ndarray) else value
-        return {"reader": self.reader.to_dict(), "preprocessor": settings, "factor": self.factor}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Part:
-        settings = dict(data["preprocessor"])
-        for name, value in settings.items():
-            settings[name] = np.array(value, np.float64) if isinstance(value, list) else value
-        reader: Any = from_dict(data["reader"])
-        return cls(reader, Preprocessor(**settings), float(data["factor"]))
+    def encode(self, table: Table) -> Any:
+        parts = (self.scale, self.centre)
+        scale, centre = (None if part is None else np.asarray(part, float) for part in parts)
+        preprocessor = Preprocessor(self.kind, scale, self.kind in UNIT, centre)
+        matrix = _prepared(self.reader.read(table), preprocessor)
+        matrix *= self.factor
+        return matrix
 
 
-@dataclass(frozen=True)
-class Encoder:
+@dataclass(frozen=True, eq=False)
+class Encoder(Component):
     """Fitted: turns rows of a table into features. Plain data, see :meth:`to_dict`."""
 
-    parts: tuple[Part, ...]
+    sources: tuple[FeatureSource, ...]
 
     @classmethod
     def fit(
@@ -72,9 +67,9 @@ class Encoder:
         counts of words.
         """
         findings = Findings()
-        sources = _fit_readers(table, columns, findings)
-        parts, matrices = [], []
-        for reader in sources:
+        readers = _fit_readers(table, columns, findings)
+        sources, matrices = [], []
+        for reader in readers:
             values = reader.read(table)
             kind = _kind(reader, values, counts)
             if kind in UNIT and isinstance(reader, Numbers):
@@ -82,19 +77,16 @@ class Encoder:
             preprocessor = Preprocessor.fit(values, kind)
             matrix = _prepared(values, preprocessor)
             del values  # let go as soon as it is used
-            factor = _factor(matrix, len(sources))
+            factor = _factor(matrix, len(readers))
             matrix *= factor
             matrices.append(matrix)
-            parts.append(Part(reader, preprocessor, factor))
-        return cls(tuple(parts)), stack(matrices, axis=1), findings
+            fitted = (preprocessor.scale, preprocessor.centre)
+            sources.append(FeatureSource(reader, kind, *fitted, factor))
+        return cls(tuple(sources)), stack(matrices, axis=1), findings
 
     def encode(self, table: Table) -> Any:
         """The features of these rows: csr, an array, or None if the model has no features."""
-        matrices = []
-        for part in self.parts:
-            matrices.append(_prepared(part.reader.read(table), part.preprocessor))
-            matrices[-1] *= part.factor
-        features = stack(matrices, axis=1)
+        features = stack([source.encode(table) for source in self.sources], axis=1)
         # A kernel of numbers that are too large is infinite, and predictions are then NaN.
         row = None if features is None else bad_row(features, _FARTHEST)
         if row is not None:
@@ -107,24 +99,25 @@ class Encoder:
     def columns(self, as_written: bool = False) -> list[str]:
         """The columns of the table that are needed, or those of them that a text file must not
         have parsed."""
-        sources = [p.reader for p in self.parts if p.reader.as_written or not as_written]
-        return [name for reader in sources for name in reader.names]
+        readers = [source.reader for source in self.sources]
+        readers = [reader for reader in readers if reader.as_written or not as_written]
+        return [name for reader in readers for name in reader.names]
 
     def describe(self) -> list[str]:
         """The sources in words, one each."""
-        return [f"{p.reader.describe()}, {p.preprocessor.kind}" for p in self.parts]
+        return [f"{source.reader.describe()}, {source.kind}" for source in self.sources]
 
     def zero_means_nothing(self) -> bool:
         """Whether a row of zeros is one of which nothing is known, rather than the mean."""
-        return all(part.preprocessor.centre is None for part in self.parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data (for JSON) from which :meth:`from_dict` builds an equal encoder."""
-        return {"parts": [part.to_dict() for part in self.parts]}
+        return all(source.centre is None for source in self.sources)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Encoder:
-        return cls(tuple(Part.from_dict(part) for part in data["parts"]))
+        """The encoder that :meth:`to_dict` described."""
+        encoder = from_dict(data)
+        if not isinstance(encoder, cls):
+            raise TypeError(f"a {type(encoder).__name__} is no encoder")
+        return encoder
 
 
 def _fit_readers(table: Table, columns: Mapping[str, str], findings: Findings) -> list[Reader]:
@@ -133,14 +126,14 @@ def _fit_readers(table: Table, columns: Mapping[str, str], findings: Findings) -
     def named(kind: str) -> list[str]:
         return [name for name, other in columns.items() if other == kind]
 
-    sources = [
+    readers = [
         Numbers.fit(table, named(NUMBER), findings),
-        readers.Categories.fit(table, named(CATEGORY), findings),
-        *(readers.Words.fit(table, name) for name in named(TEXT)),
-        *(readers.Lists.fit(table, name) for name in named(LIST)),
-        *(readers.MatrixFile((), ending, m.shape[1]) for ending, m in table.matrices.items()),
+        Categories.fit(table, named(CATEGORY), findings),
+        *(Words.fit(table, name) for name in named(TEXT)),
+        *(Lists.fit(table, name) for name in named(LIST)),
+        *(MatrixFile((), ending, m.shape[1]) for ending, m in table.matrices.items()),
     ]
-    return [reader for reader in sources if reader is not None]
+    return [reader for reader in readers if reader is not None]
 
 
 def _kind(reader: Reader, raw: Any, counts: str) -> str:
@@ -150,9 +143,9 @@ def _kind(reader: Reader, raw: Any, counts: str) -> str:
         wide = len(reader.names) >= _MANY_COLUMNS and not reader.with_gaps
         kind = kind_for(raw) if wide else "standardise"
         return {"damped": counts, "l2": weights}.get(kind, kind)
-    if isinstance(reader, readers.Categories):
+    if isinstance(reader, Categories):
         return "raw"
-    if isinstance(reader, readers.Words):
+    if isinstance(reader, Words):
         return counts
     if sp.issparse(raw) and raw.nnz and raw.data.min() >= 0:
         return counts if np.array_equal(raw.data, np.round(raw.data)) else weights
