@@ -36,10 +36,10 @@ class Component:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        taken = Component.registry.get(cls.__name__)
-        if taken is not None and taken.__module__ != cls.__module__:
+        other = Component.registry.get(cls.__name__)
+        if other is not None and other.__module__ != cls.__module__:
             raise ValueError(
-                f"there is a component {cls.__name__} already, in {taken.__module__}; saved models "
+                f"there is a component {cls.__name__} already, in {other.__module__}; saved models "
                 "name components, so choose another name"
             )
         Component.registry[cls.__name__] = cls

@@ -83,8 +83,9 @@ def known_positions(ids: Any, ends: Sequence[Any]) -> list[np.ndarray]:
     """The positions of each end's names among the ids (numpy arrays, or Arrow arrays of one type);
     an error lists those that have none."""
     positions = [_positions_among(ids, names) for names in ends]
-    lost = [names.take(np.flatnonzero(p < 0)) for names, p in zip(ends, positions, strict=True)]
-    unknown = list(dict.fromkeys(name for names in lost for name in names.tolist()))
+    pairs = zip(ends, positions, strict=True)
+    unknown = [name for names, p in pairs for name in names.take(np.flatnonzero(p < 0)).tolist()]
+    unknown = list(dict.fromkeys(unknown))
     if unknown:
         raise ValueError(
             f"edges name {len(unknown)} ids that no node has, first: {unknown[:5]}. Add "

@@ -71,9 +71,8 @@ def _features(G: Any, features: Any) -> Any:
     """The feature matrix in node order; a matrix is taken as it is."""
     if features is None:
         rows = [data.get(FEATURES) for _, data in G.nodes(data=True)]
-        if not rows or not all(sp.issparse(row) or np.ndim(row) == 1 for row in rows):
-            return None
-        return _stacked(rows, FEATURES)
+        is_vector = [sp.issparse(row) or np.ndim(row) == 1 for row in rows]
+        return _stacked(rows, FEATURES) if rows and all(is_vector) else None
     if isinstance(features, str):
         return _stacked(_values(G, features), features)
     if isinstance(features, Sequence) and all(isinstance(name, str) for name in features):

@@ -156,23 +156,22 @@ def _column(table: Any, name: str, what: str) -> Any:
 
 
 def _numbers(table: Any, name: str, which: str) -> np.ndarray:
-    return _as_numbers(_column(table, name, which), f"column {name!r} of the {which}")
-
-
-def _as_numbers(values: Any, what: str) -> np.ndarray:
     """A column of numbers, shape (rows,); of lists of numbers, all as long, (rows, length)."""
-    kind, rows = values.type, len(values)
-    if not rows:  # then its type may be anything
-        return np.zeros(0)
+    values, what = _column(table, name, which), f"column {name!r} of the {which}"
+    shape: tuple[int, ...] = (len(values),)
     lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    if any(is_a(kind) for is_a in lists):
+    if len(values) and any(is_a(values.type) for is_a in lists):
         lengths = np.asarray(pc.list_value_length(values).fill_null(-1))
-        row = np.argmax(lengths != max(lengths[0], 0))
-        if lengths[row] != max(lengths[0], 0):
+        width = max(lengths[0], 0)
+        row = np.argmax(lengths != width)
+        if lengths[row] != width:
             raise ValueError(
                 f"{what} must hold lists of one length; row {row} (from 0) differs from the first"
             )
-        return _as_numbers(pc.list_flatten(values), what).reshape(rows, lengths[0])
+        values, shape = pc.list_flatten(values), (len(values), width)
+    if not len(values):  # then its type may be anything
+        return np.zeros(shape)
+    kind = values.type
     kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
     if not any(is_a(kind) for is_a in kinds):
         raise ValueError(
@@ -188,7 +187,7 @@ def _as_numbers(values: Any, what: str) -> np.ndarray:
             f"{what} has {is_bad.sum()} values that are missing, NaN or infinite, first in row "
             f"{int(is_bad.argmax())} (from 0); fill them or remove those rows"
         )
-    return array
+    return array.reshape(shape)
 
 
 def _names(table: Any, name: str, which: str) -> Any:

@@ -67,8 +67,8 @@ def join_tables(
     n_new = len(everyone) - graph.n_nodes
     features = _with_rows(graph.features, features, positions, n_new)
     if edges is not None:
-        added, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
-        adjacency = all_edges([graph.adjacency, added])
+        new_edges, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
+        adjacency = all_edges([graph.adjacency, new_edges])
     elif knn is not None and n_new:
         if features is None:
             raise ValueError("the model has no features, so new nodes need edges")

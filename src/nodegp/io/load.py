@@ -87,7 +87,7 @@ class Loaded:
     graph: Graph
     labels: np.ndarray | None
     encoder: Encoder
-    noted: dict[str, Any]  # what can no longer be seen in the graph
+    findings: dict[str, Any]  # what can no longer be seen in the graph
 
     @cached_property
     def summary(self) -> Summary:
@@ -96,7 +96,7 @@ class Loaded:
         if self.labels is not None:
             counts = Counter(self.labels.tolist())
             classes = {name: counts[name] for name in sorted(counts.keys() - {None})}
-        return summarise(self.graph, self.encoder, self.noted | {"classes": classes})
+        return summarise(self.graph, self.encoder, self.findings | {"classes": classes})
 
     def targets(self) -> tuple[np.ndarray, Any]:
         """``y`` for a model's ``fit``, and the value of its parameter ``unlabelled``.
@@ -138,8 +138,8 @@ def read_tables(source: TableSource) -> Loaded:
     if counts:
         usable = adjacency.nnz - counts["self_loops"] - counts["zero_weights"]
         counts["repeated_edges"] = usable - graph.n_edges
-    noted = vars(findings) | counts | {"left_out": left_out, "unknown_labels": unknown_labels}
-    return Loaded(graph, labels, encoder, noted)
+    notes = vars(findings) | counts | {"left_out": left_out, "unknown_labels": unknown_labels}
+    return Loaded(graph, labels, encoder, notes)
 
 
 def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
@@ -156,8 +156,8 @@ def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
         if label_name == id_name:
             raise ValueError(f"column {id_name!r} of {file.path} cannot be both id and label")
         other_uses[label_name] = "the label"
-    named = {FEATURE: source.features, CATEGORY: source.categorical, TEXT: source.text}
-    uses = named_columns(file, other_uses, named)
+    columns_by_use = {FEATURE: source.features, CATEGORY: source.categorical, TEXT: source.text}
+    uses = named_columns(file, other_uses, columns_by_use)
     choose = source.features is None
     names = [id_name] if label_name is None else [id_name, label_name]
     if file.schema is not None:

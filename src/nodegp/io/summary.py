@@ -113,12 +113,12 @@ class Summary:
         return data
 
 
-def summarise(graph: Graph, encoder: Encoder, noted: Mapping[str, Any]) -> Summary:
-    """Look at a graph, and add what was noted on the way to it."""
+def summarise(graph: Graph, encoder: Encoder, findings: Mapping[str, Any]) -> Summary:
+    """Look at a graph, and add what was found on the way to it."""
     # In a symmetric matrix the strong components are all components, and cost no transpose.
     components, member = connected_components(graph.adjacency, connection="strong")
     return Summary(
-        **noted,
+        **findings,
         nodes=graph.n_nodes,
         edges=graph.n_edges,
         features=graph.n_features,
