@@ -66,7 +66,7 @@ class Encoder(Component):
         ``columns`` are those of features with their kinds, ``counts`` is the preprocessing of
         counts of words.
         """
-        findings = Findings()
+        findings: Findings = {"dropped_columns": {}, "missing_values": {}}
         readers = _fit_readers(table, columns, findings)
         sources, matrices = [], []
         for reader in readers:

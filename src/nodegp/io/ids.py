@@ -108,7 +108,8 @@ class Index:
         # Read as unsigned, what lies below is very large and gets the last place, of what is not
         # there; an overflow wraps to the same.
         offset = (names.to_numpy(zero_copy_only=False) - self._low).view(np.uint64)
-        return self._table[np.minimum(offset, len(self._table) - 1).view(np.int64)]
+        np.minimum(offset, len(self._table) - 1, out=offset)
+        return self._table[offset.view(np.int64)]
 
     def require_different(self, where: str) -> None:
         """Raise if a name stands there twice."""

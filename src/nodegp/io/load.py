@@ -138,8 +138,8 @@ def read_tables(source: TableSource) -> Loaded:
     if counts:
         usable = adjacency.nnz - counts["self_loops"] - counts["zero_weights"]
         counts["repeated_edges"] = usable - graph.n_edges
-    notes = vars(findings) | counts | {"left_out": left_out, "unknown_labels": unknown_labels}
-    return Loaded(graph, labels, encoder, notes)
+    notes = {"left_out": left_out, "unknown_labels": unknown_labels}
+    return Loaded(graph, labels, encoder, findings | counts | notes)
 
 
 def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:

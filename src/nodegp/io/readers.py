@@ -6,7 +6,7 @@ the same columns: means for gaps, categories, words. Scaling is not done here; s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,12 +35,9 @@ MOST_CATEGORIES = 1_000
 MOST_WORDS = 20_000
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What was noticed while readers were fitted, by column: why it says nothing, its gaps."""
-
-    dropped_columns: dict[str, str] = field(default_factory=dict)
-    missing_values: dict[str, int] = field(default_factory=dict)
+# What was noticed while readers were fitted, by column: "dropped_columns" has why one says nothing,
+# "missing_values" how many gaps it has.
+Findings = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -77,14 +74,14 @@ class Numbers(Reader):
             n_gaps = len(values) - len(present)
             low, high = (present.min(), present.max()) if len(present) else (0, 0)
             if not len(present):
-                findings.dropped_columns[name] = "empty"
+                findings["dropped_columns"][name] = "empty"
             elif high - low <= 1e-9 * max(abs(high), abs(low)) and not n_gaps:
-                findings.dropped_columns[name] = "constant"
+                findings["dropped_columns"][name] = "constant"
             else:
                 means[name] = float(present.mean())
                 if n_gaps:
-                    findings.missing_values[name] = n_gaps
-        with_gaps = tuple(findings.missing_values)
+                    findings["missing_values"][name] = n_gaps
+        with_gaps = tuple(findings["missing_values"])
         return cls(tuple(means), tuple(means.values()), with_gaps) if means else None
 
     def read(self, table: Table) -> np.ndarray:
@@ -148,9 +145,9 @@ class Categories(Reader):
                     f"categories (at most {MOST_CATEGORIES}); leave it out, or give it as text"
                 )
             if not values:
-                findings.dropped_columns[name] = "empty"
+                findings["dropped_columns"][name] = "empty"
             elif len(values) == 1 and not column.null_count:
-                findings.dropped_columns[name] = "constant"
+                findings["dropped_columns"][name] = "constant"
             else:
                 categories[name] = tuple(values)
         return cls(tuple(categories), tuple(categories.values())) if categories else None
