@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import nodegp
-from nodegp.datasets.synthetic import hub_graph, synthetic
 from nodegp.kernels import Polynomial
+from nodegp_paper.datasets import hub_graph, synthetic
 
 # The paper's kernel at a fixed offset: the same work at every size.
 KERNEL = Polynomial(3, 1.0, 1.0, fixed=("variance", "offset"))

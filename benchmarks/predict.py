@@ -26,11 +26,11 @@ from growth import peak_gib
 
 import nodegp
 from nodegp.datasets import Dataset
-from nodegp.datasets.synthetic import synthetic
 from nodegp.filters import Identity, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.model.recipe import bias_variance, default_kernel, far_neighbours, prior_variance
 from nodegp_paper.baselines.gcn import GCN
+from nodegp_paper.datasets import synthetic
 
 OUT = Path(__file__).resolve().parent.parent / "build" / "bench" / "predict.json"
 SIZES = (10_000, 100_000, 1_000_000)

@@ -13,7 +13,7 @@ from nodegp.active import field as field_module
 from nodegp.active import large as large_module
 from nodegp.active.field import ExactField, GaussianField
 from nodegp.active.large import LargeField
-from nodegp.datasets.synthetic import synthetic
+from nodegp_paper.datasets import synthetic
 
 
 def path(n: int) -> Graph:

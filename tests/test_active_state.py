@@ -11,10 +11,10 @@ from nodegp import GraphGPClassifier, GraphGPRegressor
 from nodegp.active import STRATEGIES, Acquisition, ActiveLearner, PosteriorModel, suggest
 from nodegp.active import field as field_module
 from nodegp.active import latent as latent_module
-from nodegp.datasets.synthetic import synthetic
 from nodegp.filters import PageRank
 from nodegp.kernels import Linear
 from nodegp_paper.baselines import REGISTRY
+from nodegp_paper.datasets import synthetic
 
 DATA = synthetic(60, 3, 5, n_features=12, labels_per_class=8, seed=4)
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodegp import GraphGPClassifier
-from nodegp.datasets.synthetic import synthetic
 from nodegp.kernels import Linear
 from nodegp.model.calibration import fit_temperature, set_threshold, tempered
+from nodegp_paper.datasets import synthetic
 
 
 def simplex(n, c, seed=0, spread=2.0):

@@ -8,7 +8,7 @@ import pytest
 
 from helpers import one_hop
 from nodegp import GraphGPClassifier
-from nodegp.datasets import synthetic
+from nodegp_paper.datasets import synthetic
 from nodegp_paper.inference import Adam
 
 DATA = synthetic(60, n_classes=3, n_features=8, labels_per_class=8, seed=1)

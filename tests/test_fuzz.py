@@ -17,7 +17,7 @@ import torch
 from safetensors.numpy import save_file
 
 import nodegp
-from nodegp.persistence import ModelFileError, _checksum
+from nodegp.persistence import ModelFileError, checksum
 from nodegp.posterior import Marginals, leave_one_out
 from tables import write_csv, write_tables
 
@@ -112,7 +112,7 @@ def test_indices_out_of_range_do_not_crash(folder):
         name = "model.graph.adjacency.indices"
         arrays[name] = arrays[name] + 2**30
         del description["checksum"]
-        description["checksum"] = _checksum(description, arrays)
+        description["checksum"] = checksum(description, arrays)
 
     path.write_bytes(content.rewritten(path.read_bytes(), change))
     with pytest.raises(ModelFileError, match="damaged or of another version"):

@@ -249,7 +249,7 @@ def with_entry(value, dtype=float):
         (with_entry(np.nan), ValueError, "NaN or infinite weights"),
         (with_entry(np.inf), ValueError, "NaN or infinite weights"),
         (with_entry(-3.0), ValueError, r"negative weights \(smallest -3\)"),
-        (np.zeros((3, 4)), ValueError, r"square, got shape \(3, 4\)"),
+        (np.zeros((3, 4)), ValueError, r"square matrix, got shape \(3, 4\)"),
         (with_entry(1j, complex), TypeError, "real numbers"),
     ],
 )

@@ -38,6 +38,14 @@ def dense(features):
     return features.toarray() if sp.issparse(features) else features
 
 
+@pytest.mark.parametrize(("name", "expected"), [("id", "f"), ("node", "g")])
+def test_ids_in_the_usual_column_if_it_is_there(write, name, expected):
+    loaded = known(**KINDS)
+    write(more=f"first,x,colour,note,{name}\ng,4,red,cat,f\n")
+    graph, _ = join_tables(loaded.graph, loaded.encoder, "more.csv", usual_id="id")
+    assert graph.ids.tolist()[4:] == [expected]
+
+
 def test_new_nodes_follow_the_known_ones(write):
     loaded = known(**KINDS)
     write(

@@ -330,6 +330,13 @@ def test_read_labels_in_the_usual_columns_if_they_are_there(files):
     assert read_labels("labels.csv", ["a", "b"], usual=("paper", "topic"))[1].tolist() == ["u"]
 
 
+def test_a_label_without_an_id_is_found_in_its_row_of_the_file(files):
+    """Rows without a label are skipped, and used to be left out of the count."""
+    files(labels_csv="who,label\n1,\n,\n,u\n2,v\n")
+    with pytest.raises(ValueError, match=r"'who' of labels\.csv has no id in row 3 \(1 rows"):
+        read_labels("labels.csv", [1, 2])
+
+
 def test_read_labels_in_the_type_of_the_classes(files):
     files(labels_csv="id,label\na,1\nb,2\n")
     assert read_labels("labels.csv", ["a", "b"])[1].tolist() == [1, 2]

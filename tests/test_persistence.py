@@ -21,7 +21,7 @@ from nodegp.inducing import Points
 from nodegp.inference import Dual
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
 from nodegp.operators import operator_of
-from nodegp.persistence import ModelFileError, _checksum
+from nodegp.persistence import ModelFileError, checksum
 from nodegp.prior import FilteredFeatures, build, lengths
 from nodegp_paper.inference import Adam
 
@@ -374,7 +374,7 @@ def rewritten(path, change):
     description = json.loads(json.loads(whole[8 : 8 + size])["__metadata__"]["nodegp"])
     del description["checksum"]
     change(description)
-    description["checksum"] = _checksum(description, load_file(path))
+    description["checksum"] = checksum(description, load_file(path))
     save_file(load_file(path), path, metadata={"nodegp": json.dumps(description)})
 
 
@@ -402,7 +402,7 @@ def test_the_first_version_is_refused_with_what_to_do(tmp_path):
         "arrays": {"labelled_": {"array": "labelled_"}},
     }
     arrays = {"labelled_": np.arange(3), "posterior.mean": np.ones((2, 3))}
-    description["checksum"] = _checksum(description, arrays)
+    description["checksum"] = checksum(description, arrays)
     save_file(arrays, tmp_path / "old.nodegp", metadata={"nodegp": json.dumps(description)})
     with pytest.raises(ModelFileError) as caught:
         nodegp.load(tmp_path / "old.nodegp")

@@ -375,7 +375,7 @@ MEMORY = """
 import resource
 from pathlib import Path
 import nodegp
-from nodegp.datasets.synthetic import synthetic
+from nodegp_paper.datasets import synthetic
 
 data = synthetic(30_000, mean_degree=8, n_features=30_000, sparse_features=True,
                  labels_per_class=20, n_words=10, feature_noise=4.0)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodegp.datasets import hub_graph, synthetic
+from nodegp_paper.datasets import hub_graph, synthetic
 
 
 def edge_homophily(data):

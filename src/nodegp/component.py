@@ -36,10 +36,10 @@ class Component:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        taken = Component.registry.get(cls.__name__)
-        if taken is not None and taken.__module__ != cls.__module__:
+        other = Component.registry.get(cls.__name__)
+        if other is not None and other.__module__ != cls.__module__:
             raise ValueError(
-                f"there is a component {cls.__name__} already, in {taken.__module__}; saved models "
+                f"there is a component {cls.__name__} already, in {other.__module__}; saved models "
                 "name components, so choose another name"
             )
         Component.registry[cls.__name__] = cls
@@ -130,19 +130,24 @@ class Component:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data (for JSON) from which :func:`from_dict` builds an equal component."""
-        data: dict[str, Any] = {"type": type(self).__name__}
-        for item in fields(self):
-            if not item.init:
-                continue  # follows from the others
-            value = getattr(self, item.name)
-            if isinstance(value, Component):
-                value = value.to_dict()
-            elif isinstance(value, tuple):
-                value = [v.to_dict() if isinstance(v, Component) else v for v in value]
-            elif hasattr(value, "item"):  # a numpy number
-                value = value.item()
-            data[item.name] = value
-        return data
+        # What has no place in the constructor follows from the others.
+        names = [item.name for item in fields(self) if item.init]
+        return {"type": type(self).__name__} | {n: _plain(getattr(self, n)) for n in names}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Component):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value  # of numpy
+
+
+def _built(value: Any) -> Any:
+    """What :func:`_plain` was given."""
+    if isinstance(value, dict) and "type" in value:
+        return from_dict(value)
+    return tuple(_built(item) for item in value) if isinstance(value, list) else value
 
 
 def _is_default(item: Field[Any], value: Any) -> bool:
@@ -185,9 +190,4 @@ def from_dict(data: Mapping[str, Any]) -> Component:
         load_components()
     if name not in Component.registry:
         raise ValueError(f"unknown component {name!r}; this version of nodegp does not have it")
-    for key, value in settings.items():
-        if isinstance(value, dict) and "type" in value:
-            settings[key] = from_dict(value)
-        elif isinstance(value, list):
-            settings[key] = tuple(from_dict(v) if isinstance(v, dict) else v for v in value)
-    return Component.registry[name](**settings)
+    return Component.registry[name](**{key: _built(value) for key, value in settings.items()})

@@ -47,6 +47,8 @@ class Graph:
     ):
         self.relations: dict[str, sp.csr_array] | None = None
         self.n_fitted_nodes: int | None = None  # nodes after these send no messages
+        # The same object each time, so that what is kept for a graph is found again.
+        self._views: dict[str, Graph] = {}
         if isinstance(adjacency, Mapping) and not sp.issparse(adjacency):
             self.relations, adjacency = _relations(adjacency)
         self.adjacency: sp.csr_array = _undirected(adjacency)
@@ -105,8 +107,11 @@ class Graph:
             A number is always the node's place in the graph, never its id: for ids that are
             numbers see :meth:`positions`. Text is always an id.
         """
-        names = _as_text(nodes)
-        return check_nodes(nodes, self.n_nodes) if names is None else self.positions(names)
+        names = np.atleast_1d(np.asarray(nodes))
+        may_be_text = names.ndim == 1 and names.size > 0 and names.dtype.kind in "OUT"
+        if may_be_text and all(isinstance(name, str) for name in names.tolist()):
+            return self.positions(names.tolist())
+        return check_nodes(nodes, self.n_nodes)
 
     def relation(self, name: str) -> Graph:
         """The same nodes with the edges of one kind."""
@@ -116,10 +121,6 @@ class Graph:
         if name not in self._views:
             self._views[name] = Graph(self.relations[name], self.features, self.ids)
         return self._views[name]
-
-    @cached_property
-    def _views(self) -> dict[str, Graph]:
-        return {}  # the same object each time, so that what is kept for a graph is found again
 
     def subgraph(self, nodes: Any) -> Graph:
         """The graph of these nodes (as in :meth:`numbers`) and the edges between them, in this
@@ -171,9 +172,9 @@ class Graph:
         n_nodes : int, optional
             By default as many as there are ids, feature rows, or numbers up to the largest.
         """
-        from nodegp.interchange import from_edges
+        from nodegp.interchange.edges import from_edges
 
-        return from_edges(edges, weights, ids=ids, features=features, n_nodes=n_nodes)
+        return from_edges(edges, weights, ids, features, n_nodes)
 
     @staticmethod
     def from_networkx(G: Any, features: Any = None, weight: str | None = "weight") -> Graph:
@@ -189,7 +190,7 @@ class Graph:
         weight : str or None
             The edge attribute that holds the weight; 1 where an edge has none.
         """
-        from nodegp.interchange import from_networkx
+        from nodegp.interchange.networkx import from_networkx
 
         return from_networkx(G, features, weight)
 
@@ -201,7 +202,7 @@ class Graph:
         Weights are ``edge_weight``, or else an ``edge_attr`` of one column.
         ``nodegp_paper.datasets.from_pyg`` takes over labels and masks too.
         """
-        from nodegp.interchange import from_pyg
+        from nodegp.interchange.pyg import from_pyg
 
         return from_pyg(data)
 
@@ -228,16 +229,14 @@ class Graph:
             By default every column but ``id`` (an index of pandas is none). So name them if
             there are others: a column of labels among the features gives the answer away.
         """
-        from nodegp.interchange import from_dataframes
+        from nodegp.interchange.tables import from_dataframes
 
-        return from_dataframes(
-            nodes, edges, id=id, source=source, target=target, weight=weight, features=features
-        )
+        return from_dataframes(nodes, edges, id, (source, target), weight, features)
 
     def to_networkx(self) -> Any:
         """This graph as a ``networkx.Graph``: ids (or else numbers) as nodes, features as the
         node attribute "x" (a vector, or a sparse matrix of one row), weights as "weight"."""
-        from nodegp.interchange import to_networkx
+        from nodegp.interchange.networkx import to_networkx
 
         return to_networkx(self)
 
@@ -253,7 +252,7 @@ class Graph:
         splits : name -> nodes as in :meth:`numbers`, optional
             Each becomes a ``<name>_mask``.
         """
-        from nodegp.interchange import to_pyg
+        from nodegp.interchange.pyg import to_pyg
 
         return to_pyg(self, y, splits)
 
@@ -285,15 +284,6 @@ def check_nodes(nodes: Any, n_nodes: int) -> np.ndarray:
     return nodes.astype(np.intp)
 
 
-def _as_text(nodes: Any) -> list[str] | None:
-    """Names of nodes as a list, if text is what was given."""
-    values = np.atleast_1d(np.asarray(nodes))
-    if values.ndim != 1 or values.dtype.kind not in "OUT":
-        return None
-    names = values.tolist()
-    return names if names and all(isinstance(name, str) for name in names) else None
-
-
 def _relations(kinds: Mapping[str, Any]) -> tuple[dict[str, sp.csr_array], sp.coo_array]:
     """Each kind of edges, checked, and all of them together."""
     if not kinds:
@@ -318,12 +308,10 @@ def all_edges(matrices: Sequence[Any]) -> sp.coo_array:
 def _undirected(adjacency: Any) -> sp.csr_array:
     """The symmetric, loop-free, non-negative csr matrix of the graph; input untouched."""
     adjacency = adjacency if sp.issparse(adjacency) else np.asarray(adjacency)
-    if adjacency.ndim != 2:
-        raise ValueError(f"adjacency must be a square matrix, got shape {adjacency.shape}")
-    if adjacency.shape[0] != adjacency.shape[1]:
+    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
         raise ValueError(
-            f"adjacency must be square, got shape {adjacency.shape}: every edge joins two nodes "
-            "of the graph"
+            f"adjacency must be a square matrix, got shape {adjacency.shape}: every edge joins two "
+            "nodes of the graph"
         )
     if adjacency.dtype.kind not in "biuf":
         raise TypeError(f"adjacency must hold real numbers, got dtype {adjacency.dtype}")
@@ -375,7 +363,7 @@ def _checked_features(features: Any, n_nodes: int) -> Any:
         raise ValueError(f"features must be a matrix with one row per node, got {matrix.shape}")
     if matrix.shape[0] != n_nodes:
         raise ValueError(f"features have {matrix.shape[0]} rows but the graph has {n_nodes} nodes")
-    if values.dtype == object or values.dtype.kind in "USMmcV":
+    if values.dtype.kind not in "biuf":
         raise TypeError(f"features must be real numbers, got dtype {values.dtype}")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError("features have NaN or infinite values; fill or remove them first")

@@ -39,16 +39,15 @@ class Observations(NamedTuple):
     ) -> Observations:
         """With labels that are new, changed, or taken back where a value means no label."""
         # Of a node's labels the last counts, and none is left where that is no label.
-        everyone = np.concatenate([self.nodes, nodes])
-        values = np.concatenate([self.labels, labels])
-        sure = np.concatenate([self.confidence, confidence])
-        is_label = np.ones(len(everyone), dtype=bool)
+        parts = zip(self, (nodes, labels, confidence), strict=True)
+        everyone = Observations(*(np.concatenate(part) for part in parts))
+        is_label = np.ones(len(everyone.nodes), dtype=bool)
         is_label[len(self.nodes) :] = is_labelled(labels, unlabelled)
-        last = len(everyone) - 1 - np.unique(everyone[::-1], return_index=True)[1]
+        last = len(is_label) - 1 - np.unique(everyone.nodes[::-1], return_index=True)[1]
         last = last[is_label[last]]
         if not len(last):
             raise ValueError("no label would be left; a model needs at least one")
-        return Observations(everyone[last], values[last], sure[last])
+        return everyone.at(last)
 
 
 def as_labels(y: Any) -> Any:
@@ -56,10 +55,10 @@ def as_labels(y: Any) -> Any:
 
     Left to itself numpy would write NaN as the string "nan".
     """
-    if isinstance(y, list | tuple) and any(isinstance(v, str) for v in y):
+    is_list = isinstance(y, list | tuple)
+    if is_list and any(isinstance(v, str) for v in y):
         return np.array(y, dtype=object)
-    gaps = isinstance(y, list | tuple) and None in y
-    if gaps or (isinstance(y, np.ndarray) and y.dtype.kind == "O"):
+    if (is_list and None in y) or (isinstance(y, np.ndarray) and y.dtype.kind == "O"):
         values = np.array(y, dtype=object)
         if all(v is None or isinstance(v, Real) for v in values.ravel().tolist()):
             return values.astype(float)  # numbers and gaps: None becomes NaN
@@ -68,12 +67,9 @@ def as_labels(y: Any) -> Any:
 
 def is_labelled(y: np.ndarray, unlabelled: Any) -> np.ndarray:
     """Which entries of a label vector are labels."""
-    if y.dtype.kind == "f":
-        missing = np.isnan(y)
-    elif y.dtype.kind == "O":
-        missing = np.array([v is None or v != v for v in y.tolist()], dtype=bool)
-    else:
-        missing = np.zeros(len(y), dtype=bool)
+    missing = np.asarray(y != y, dtype=bool)  # NaN
+    if y.dtype.kind == "O":
+        missing |= np.array([value is None for value in y.tolist()], dtype=bool)
     if unlabelled is not None and not (isinstance(unlabelled, float) and np.isnan(unlabelled)):
         same = y == unlabelled
         # Comparing strings with a number gives one False, not an array of them.

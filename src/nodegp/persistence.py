@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from nodegp.preprocessing import Preprocessor
 from nodegp.prior import FilteredFeatures, SumInputs, SumPrior, WeightedRows
 from nodegp.rows import Rows
 
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["ModelFileError", "checksum", "load", "save"]
 
 FORMAT = "nodegp-model"
 VERSION = 2
@@ -48,6 +48,7 @@ _VALUES: dict[str, Any] = {
         Diagnostics,
         FittedClassifier,
         FittedRegressor,
+        Graph,
         Observations,
         Posterior,
         Preprocessor,
@@ -64,6 +65,9 @@ _VALUES: dict[str, Any] = {
 class ModelFileError(ValueError):
     """A file that is no nodegp model, is damaged, or was written by a newer version."""
 
+    def __init__(self, path: Path, what: str):
+        super().__init__(f"{str(path)!r} {what}")
+
 
 def save(
     model: Any,
@@ -79,33 +83,25 @@ def save(
     if "model_" not in vars(model):
         raise ValueError("fit the model before saving it")
     check_place(Path(path))
-    arrays = _Arrays()
+    arrays = _Arrays({})
     fitted: FittedModel = model.model_
     keep_graph = include_graph or model.n_neighbors_ is not None
-    looked_at = {k: v for k, v in vars(model).items() if k.endswith("_in_")}
-    description: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
+    parts = {
         "estimator": type(model).__name__,
-        "parameters": {
-            k: arrays.put(f"parameters.{k}", v) for k, v in model.get_params(deep=False).items()
-        },
+        "parameters": model.get_params(deep=False),
         "n_neighbors": model.n_neighbors_,
-        "input": {k: arrays.put(k, v) for k, v in looked_at.items()},
-        "model": arrays.put("model", fitted if keep_graph else fitted.without_graph()),
+        "input": {name: value for name, value in vars(model).items() if name.endswith("_in_")},
+        "model": fitted if keep_graph else fitted.without_graph(),
         "lengths": [],
     }
     if keep_graph and fitted.graph is not None:
-        description["lengths"] = [
-            arrays.put(
-                f"lengths.{j}", part_domain.known_scale(part.filter.polynomial(), part.sketch)
-            )
-            for j, (part, part_domain) in enumerate(_with_lengths(fitted))
-        ]
+        parts["lengths"] = [domain.known_scale(*filtered) for filtered, domain in _scales(fitted)]
+    description = {name: arrays.put(name, value) for name, value in parts.items()}
+    description |= {"format": FORMAT, "version": VERSION}
     tables = getattr(model, "tables_", None) if tables is None else tables
     if tables is not None:
         description["tables"] = tables
-    description["checksum"] = _checksum(description, arrays.stored)
+    description["checksum"] = checksum(description, arrays.stored)
     write_atomically(
         Path(path), to_bytes(arrays.stored, metadata={"nodegp": json.dumps(description)})
     )
@@ -121,40 +117,34 @@ def load(path: str | Path) -> Any:
             metadata = file.metadata() or {}
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ModelFileError(
-            f"{str(path)!r} is not a nodegp model, or is damaged or cut short"
-        ) from error
+        raise ModelFileError(path, "is not a nodegp model, or is damaged or cut short") from error
     if "nodegp" not in metadata:
-        raise ModelFileError(f"{str(path)!r} is a safetensors file, but not a nodegp model")
+        raise ModelFileError(path, "is a safetensors file, but not a nodegp model")
     try:
         description = json.loads(metadata["nodegp"])
         version = int(description["version"]) if description.get("format") == FORMAT else None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{str(path)!r} is damaged: its description is broken") from error
+        raise ModelFileError(path, "is damaged: its description is broken") from error
     if version is None:
-        raise ModelFileError(f"{str(path)!r} is not a nodegp model")
+        raise ModelFileError(path, "is not a nodegp model")
     if version > VERSION:
-        raise ModelFileError(
-            f"{str(path)!r} has format version {version}; this nodegp reads up to {VERSION}. "
-            "Update nodegp to read it."
-        )
+        remedy = f"; this nodegp reads up to {VERSION}. Update nodegp to read it."
+        raise ModelFileError(path, f"has format version {version}{remedy}")
     if version < VERSION:
-        raise ModelFileError(
-            f"{str(path)!r} has format version {version}, of nodegp 0.1, which this version does "
-            "not read; fit the model again and save it."
-        )
-    if description.pop("checksum", None) != _checksum(description, stored):
-        raise ModelFileError(f"{str(path)!r} is damaged: it is not as it was written")
+        remedy = "which this version does not read; fit the model again and save it."
+        raise ModelFileError(path, f"has format version {version}, of nodegp 0.1, {remedy}")
+    if description.pop("checksum", None) != checksum(description, stored):
+        raise ModelFileError(path, "is damaged: it is not as it was written")
     try:
-        return _rebuild(description, stored)
+        return _rebuild(description, _Arrays(stored))
     except Exception as error:  # whatever a description that makes no sense sets off
+        kind = type(error).__name__
         raise ModelFileError(
-            f"{str(path)!r} cannot be read, because it is damaged or of another version "
-            f"({type(error).__name__})"
+            path, f"cannot be read, because it is damaged or of another version ({kind})"
         ) from error
 
 
-def _checksum(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> int:
+def checksum(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> int:
     """One changed bit in a number would go unnoticed otherwise, and give wrong predictions."""
     total = zlib.crc32(json.dumps(description).encode())
     for name in sorted(stored):
@@ -164,42 +154,36 @@ def _checksum(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) 
     return total
 
 
-def _rebuild(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
-    parameters = {k: _get(v, stored) for k, v in description["parameters"].items()}
+def _rebuild(description: Mapping[str, Any], arrays: _Arrays) -> Any:
+    parts = ("parameters", "input", "model", "lengths")
+    parameters, looked_at, fitted, lengths = (arrays.get(description[name]) for name in parts)
     model = _ESTIMATORS[description["estimator"]](**parameters)
-    fitted = _get(description["model"], stored)
     if not isinstance(fitted, FittedModel):
         raise TypeError(f"a {type(fitted).__name__} is no model")
     model.model_ = fitted
     model.n_neighbors_ = description["n_neighbors"]
-    for name, entry in description["input"].items():
-        setattr(model, name, _get(entry, stored))
-    if description["lengths"]:
-        for (part, domain), entry in zip(
-            _with_lengths(fitted), description["lengths"], strict=True
-        ):
-            if entry is not None:
-                lengths = _get(entry, stored)
-                domain.put_scale(part.filter.polynomial(), part.sketch, lengths)
+    vars(model).update(looked_at)
+    for (filtered, domain), scale in zip(_scales(fitted) if lengths else (), lengths, strict=True):
+        if scale is not None:
+            domain.put_scale(*filtered, scale)
     if "tables" in description:
         model.tables_ = description["tables"]
     return model
 
 
-def _with_lengths(model: FittedModel) -> Iterator[tuple[FilteredFeatures, Any]]:
-    """The parts of a model's prior whose rows have lengths worth keeping, and where those are."""
-    parts = model.prior.parts if isinstance(model.prior, SumPrior) else (model.prior,)
-    for part in parts:
+def _scales(model: FittedModel) -> Iterator[tuple[tuple[Any, Any], Any]]:
+    """The filters and sketches whose rows have lengths worth keeping, and where those are."""
+    for part in model.prior.parts if isinstance(model.prior, SumPrior) else (model.prior,):
         if isinstance(part, FilteredFeatures):
-            yield part, part.where(model.domain())
+            yield (part.filter.polynomial(), part.sketch), part.where(model.domain())
 
 
 class _Arrays:
     """Values as plain data and named arrays; a sparse matrix is three, text is its bytes and
     their ends."""
 
-    def __init__(self) -> None:
-        self.stored: dict[str, np.ndarray] = {}
+    def __init__(self, stored: dict[str, np.ndarray]) -> None:
+        self.stored = stored
 
     def put(self, name: str, value: Any) -> Any:
         """Store the arrays of a value and return what to write in the description for it."""
@@ -211,8 +195,6 @@ class _Arrays:
             return None  # a stream that has moved on cannot be given back
         if isinstance(value, Component):
             return {"component": value.to_dict()}
-        if isinstance(value, Graph):
-            return self._put_graph(name, value)
         if isinstance(value, torch.Tensor):
             return {"tensor": self.put(name, value.detach().numpy())}
         if sp.issparse(value):
@@ -225,28 +207,14 @@ class _Arrays:
             self.stored[name] = np.ascontiguousarray(value)
             return {"array": name}
         if isinstance(value, dict):
-            return {"dict": {k: self.put(f"{name}.{k}", v) for k, v in value.items()}}
+            # As ASCII, since a key may have letters that the name of an array must not have.
+            return {"dict": {k: self.put(f"{name}.{k!a}", item) for k, item in value.items()}}
         if type(value).__name__ in _VALUES:
-            names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields
-            parts = {k: self.put(f"{name}.{k}", getattr(value, k)) for k in names}
+            parts = {k: self.put(f"{name}.{k}", part) for k, part in _fields(value).items()}
             return {"type": type(value).__name__, "fields": parts}
         if isinstance(value, tuple | list):
             return {"tuple": [self.put(f"{name}.{j}", v) for j, v in enumerate(value)]}
         raise TypeError(f"cannot save {name}={value!r}")
-
-    def _put_graph(self, name: str, graph: Graph) -> dict[str, Any]:
-        relations = (graph.relations or {}).items()
-        return {
-            "graph": {
-                "adjacency": self.put(f"{name}.adjacency", graph.adjacency),
-                "features": self.put(f"{name}.features", graph.features),
-                "ids": self.put(f"{name}.ids", graph.ids),
-                "relations": {
-                    kind: self.put(f"{name}.relation.{j}", matrix)
-                    for j, (kind, matrix) in enumerate(relations)
-                },
-            }
-        }
 
     def _put_text(self, name: str, value: np.ndarray) -> dict[str, Any]:
         items, is_object = value.tolist(), value.dtype == object
@@ -264,54 +232,44 @@ class _Arrays:
         self.stored[f"{name}.ends"] = np.cumsum([len(item) for item in encoded], dtype=np.int64)
         return {"text": name, "object": is_object}
 
-
-def _get(entry: Any, stored: Mapping[str, np.ndarray]) -> Any:
-    """The value that :meth:`_Arrays.put` described."""
-    if not isinstance(entry, dict):
+    def get(self, entry: Any) -> Any:
+        """The value that :meth:`put` described."""
+        match entry:
+            case {"component": settings}:
+                return from_dict(settings)
+            case {"type": kind, "fields": parts}:
+                return _VALUES[kind](**{name: self.get(part) for name, part in parts.items()})
+            case {"dict": items}:
+                return {key: self.get(item) for key, item in items.items()}
+            case {"tuple": items}:
+                return tuple(self.get(item) for item in items)
+            case {"tensor": array}:
+                return torch.from_numpy(self.get(array))
+            case {"array": name}:
+                return self.stored[name]
+            case {"sparse": name, "shape": shape}:
+                parts = tuple(self.stored[f"{name}.{p}"] for p in ("data", "indices", "indptr"))
+                matrix = sp.csr_array(parts, shape=tuple(shape))
+                matrix.check_format(full_check=True)  # bad indices would crash the process
+                return matrix
+            case {"text": name, "object": is_object}:
+                whole = self.stored[f"{name}.utf8"].tobytes()
+                ends = self.stored[f"{name}.ends"].tolist()
+                pieces = [whole[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+                items = [piece.decode("utf-8", "surrogatepass") for piece in pieces]
+                return np.array(items, dtype=object if is_object else str)
+            case {"strings": items, "object": is_object}:
+                return np.array(items, dtype=object if is_object else str)
+            case dict():
+                raise ValueError(f"no value is described by {list(entry)}")
         return entry
-    (kind, *_) = entry
-    return _READERS[kind](entry, stored)
 
 
-def _get_value(entry: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
-    parts = {name: _get(part, stored) for name, part in entry["fields"].items()}
-    return _VALUES[entry["type"]](**parts)
-
-
-def _get_graph(entry: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Graph:
-    parts = entry["graph"]
-    edges = _get(parts["adjacency"], stored)
-    if parts["relations"]:
-        edges = {name: _get(matrix, stored) for name, matrix in parts["relations"].items()}
-    return Graph(edges, *(_get(parts[k], stored) for k in ("features", "ids")))
-
-
-def _get_text(entry: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> np.ndarray:
-    whole = stored[f"{entry['text']}.utf8"].tobytes()
-    ends = stored[f"{entry['text']}.ends"].tolist()
-    pieces = [whole[a:b] for a, b in zip([0, *ends], ends, strict=False)]
-    items = [piece.decode("utf-8", "surrogatepass") for piece in pieces]
-    return np.array(items, dtype=object if entry["object"] else str)
-
-
-def _get_sparse(entry: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> sp.csr_array:
-    parts = tuple(stored[f"{entry['sparse']}.{p}"] for p in ("data", "indices", "indptr"))
-    matrix = sp.csr_array(parts, shape=tuple(entry["shape"]))
-    matrix.check_format(full_check=True)  # indices out of range would crash the process
-    return matrix
-
-
-_READERS: dict[str, Any] = {
-    "component": lambda entry, stored: from_dict(entry["component"]),
-    "graph": _get_graph,
-    "tensor": lambda entry, stored: torch.from_numpy(_get(entry["tensor"], stored)),
-    "sparse": _get_sparse,
-    "array": lambda entry, stored: stored[entry["array"]],
-    "strings": lambda entry, stored: np.array(
-        entry["strings"], dtype=object if entry["object"] else str
-    ),
-    "text": _get_text,
-    "dict": lambda entry, stored: {k: _get(v, stored) for k, v in entry["dict"].items()},
-    "tuple": lambda entry, stored: tuple(_get(v, stored) for v in entry["tuple"]),
-    "type": _get_value,
-}
+def _fields(value: Any) -> dict[str, Any]:
+    """What to build an equal value of: a graph's adjacency is made of its kinds of edges."""
+    if isinstance(value, Graph):
+        edges = value.relations or value.adjacency
+        return {"adjacency": edges, "features": value.features, "ids": value.ids}
+    if isinstance(value, tuple):
+        return value._asdict()  # type: ignore[attr-defined]
+    return {item.name: getattr(value, item.name) for item in fields(value)}

@@ -1,5 +1,5 @@
-"""Data sets: Cora comes with the library, synthetic graphs are drawn to any size, and other
-packages add more by name (the entry points ``nodegp.datasets``, see :mod:`nodegp.plugins`).
+"""Data sets: Cora comes with the library, and other packages add more by name (the entry points
+``nodegp.datasets``, see :mod:`nodegp.plugins`).
 
 To add one: a mapping from its name to a function that takes a folder or None and returns a
 :class:`Dataset`, named in the package's entry points.
@@ -12,9 +12,8 @@ import os
 from nodegp import plugins
 from nodegp.datasets.base import Dataset
 from nodegp.datasets.cora import load_cora
-from nodegp.datasets.synthetic import hub_graph, synthetic
 
-__all__ = ["Dataset", "dataset_name", "hub_graph", "load_cora", "load_dataset", "synthetic"]
+__all__ = ["Dataset", "dataset_name", "load_cora", "load_dataset"]
 
 BUNDLED = "cora"
 

@@ -96,7 +96,7 @@ class Dataset:
         free[chosen] = False
         rest = np.flatnonzero(free)
         test = rng.choice(rest, min(n_test, len(rest)), replace=False)
-        drawn = {"train": chosen, "test": np.sort(test)}
+        split = {"train": chosen, "test": np.sort(test)}
         if n_val:
             rest = np.setdiff1d(rest, test, assume_unique=True)
             if len(rest) < n_val:
@@ -104,8 +104,8 @@ class Dataset:
                     f"There are {len(rest)} nodes left for validation, fewer than n_val={n_val}; "
                     "ask for fewer, or for a smaller n_test."
                 )
-            drawn["val"] = np.sort(rng.choice(rest, n_val, replace=False))
-        return drawn
+            split["val"] = np.sort(rng.choice(rest, n_val, replace=False))
+        return split
 
     def _split(self, name: str) -> NDArray[np.int64]:
         if name not in self.splits:

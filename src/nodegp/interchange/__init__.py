@@ -8,11 +8,8 @@ to graph, and the labels that it holds) and list it in ``CONVERSIONS`` in ``reco
 library for tables of predictions is listed in ``FRAMES`` in ``tables.py``.
 """
 
-from nodegp.interchange.edges import from_edges
-from nodegp.interchange.networkx import from_networkx, to_networkx
-from nodegp.interchange.pyg import from_pyg, to_pyg
 from nodegp.interchange.recognise import CONVERSIONS, Conversion, as_graph, node_labels
-from nodegp.interchange.tables import FRAMES, as_frame, from_dataframes, prediction_table
+from nodegp.interchange.tables import FRAMES, as_frame, prediction_table
 
 __all__ = [
     "CONVERSIONS",
@@ -20,12 +17,6 @@ __all__ = [
     "Conversion",
     "as_frame",
     "as_graph",
-    "from_dataframes",
-    "from_edges",
-    "from_networkx",
-    "from_pyg",
     "node_labels",
     "prediction_table",
-    "to_networkx",
-    "to_pyg",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nodegp.graph import Graph
@@ -13,52 +15,41 @@ from nodegp.graph import Graph
 __all__ = ["as_names", "from_edges", "graph_of", "known_positions"]
 
 
-def from_edges(
-    edges: Any,
-    weights: Any = None,
-    *,
-    ids: Any = None,
-    features: Any = None,
-    n_nodes: int | None = None,
-) -> Graph:
+def from_edges(edges: Any, weights: Any, ids: Any, features: Any, n_nodes: int | None) -> Graph:
     """See :meth:`nodegp.Graph.from_edges`."""
-    sources, targets = _ends(edges)
-    if len(sources) != len(targets):
+    ends = _ends(edges)
+    if len(ends[0]) != len(ends[1]):
         raise ValueError(
-            f"edges have {len(sources)} sources and {len(targets)} targets; give one of each "
+            f"edges have {len(ends[0])} sources and {len(ends[1])} targets; give one of each "
             "per edge"
         )
     if ids is not None:
         ids = as_names(ids)
         if n_nodes not in (None, len(ids)):
             raise ValueError(f"n_nodes is {n_nodes}, but there are {len(ids)} ids; leave it out")
-        sources, targets = known_positions(ids, [sources, targets])
+        ends = known_positions(ids, ends)
         n_nodes = len(ids)
     elif n_nodes is None and features is not None:
         n_nodes = np.shape(features)[0]
-    return graph_of(sources, targets, weights, n_nodes, features, ids)
+    return graph_of(ends, weights, n_nodes, features, ids)
 
 
 def graph_of(
-    sources: np.ndarray,
-    targets: np.ndarray,
-    weights: Any,
-    n_nodes: int | None,
-    features: Any = None,
-    ids: np.ndarray | None = None,
+    ends: Sequence[np.ndarray], weights: Any, n_nodes: int | None, features: Any, ids: Any
 ) -> Graph:
-    """The graph with an edge from each source to its target, both node numbers."""
-    ends = np.concatenate([sources, targets])
-    if ends.dtype.kind not in "iu":
+    """The graph with an edge from each source to its target, the two ends, both node numbers."""
+    sources, targets = ends
+    numbers = np.concatenate(ends)
+    if numbers.dtype.kind not in "iu":
         raise ValueError(
-            f"without ids, edges are pairs of node numbers, got {_sample(ends)}; pass ids= if "
+            f"without ids, edges are pairs of node numbers, got {_sample(numbers)}; pass ids= if "
             "these are the names of nodes"
         )
-    top = int(ends.max(initial=-1))
+    top = int(numbers.max(initial=-1))
     n_nodes = top + 1 if n_nodes is None else n_nodes
-    if ends.size and (ends.min() < 0 or top >= n_nodes):
+    if numbers.size and (numbers.min() < 0 or top >= n_nodes):
         raise ValueError(
-            f"edges name the nodes {ends.min()} to {top}, but the graph has {n_nodes} nodes, "
+            f"edges name the nodes {numbers.min()} to {top}, but the graph has {n_nodes} nodes, "
             f"numbered from 0"
         )
     weights = np.ones(len(sources)) if weights is None else np.asarray(weights)
@@ -88,14 +79,23 @@ def as_names(values: Any) -> np.ndarray:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
+def known_positions(ids: Any, ends: Sequence[Any]) -> list[np.ndarray]:
+    """The positions of each end's names among the ids (numpy arrays, or Arrow arrays of one type);
+    an error lists those that have none."""
+    positions = [_positions_among(ids, names) for names in ends]
+    pairs = zip(ends, positions, strict=True)
+    unknown = [name for names, p in pairs for name in names.take(np.flatnonzero(p < 0)).tolist()]
+    unknown = list(dict.fromkeys(unknown))
+    if unknown:
+        raise ValueError(
+            f"edges name {len(unknown)} ids that no node has, first: {unknown[:5]}. Add "
+            "those nodes, or leave those edges out."
+        )
+    return positions
+
+
 def _positions_among(ids: Any, names: Any) -> np.ndarray:
-    """Where each name stands among the ids, -1 for those that do not.
-
-    Both are numpy arrays, or Arrow arrays of one type.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """Where each name stands among the ids, -1 for those that do not."""
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind != names.dtype.kind or ids.dtype.kind not in "iU":
             where = {name: n for n, name in enumerate(ids.tolist())}  # by Python's own equality
@@ -105,21 +105,7 @@ def _positions_among(ids: Any, names: Any) -> np.ndarray:
     return np.asarray(pc.index_in(names, value_set=ids).fill_null(-1)).astype(np.int64)
 
 
-def known_positions(ids: Any, ends: Sequence[Any]) -> list[np.ndarray]:
-    """The positions of each end's names among the ids; an error lists those that have none."""
-    positions = [_positions_among(ids, names) for names in ends]
-    unknown: dict[Any, None] = {}
-    for names, places in zip(ends, positions, strict=True):
-        unknown |= dict.fromkeys(names.take(np.flatnonzero(places < 0)).tolist())
-    if unknown:
-        raise ValueError(
-            f"edges name {len(unknown)} ids that no node has, first: {list(unknown)[:5]}. Add "
-            "those nodes, or leave those edges out."
-        )
-    return positions
-
-
-def _ends(edges: Any) -> tuple[np.ndarray, np.ndarray]:
+def _ends(edges: Any) -> list[np.ndarray]:
     """Sources and targets: two columns of pairs, or as given in a tuple of two."""
     if isinstance(edges, tuple):
         if len(edges) != 2:
@@ -127,7 +113,7 @@ def _ends(edges: Any) -> tuple[np.ndarray, np.ndarray]:
                 f"a tuple of edges is (sources, targets), got {len(edges)} entries; give pairs "
                 "as a list or an array of shape (edges, 2)"
             )
-        return as_names(edges[0]), as_names(edges[1])
+        return [as_names(names) for names in edges]
     if hasattr(edges, "__array__"):
         columns = np.asarray(edges)
         if columns.ndim != 2 or columns.shape[1] != 2:
@@ -135,12 +121,12 @@ def _ends(edges: Any) -> tuple[np.ndarray, np.ndarray]:
                 f"edges must have shape (edges, 2), got {columns.shape}; give two rows or columns "
                 "as a tuple (sources, targets)"
             )
-        return as_names(columns[:, 0]), as_names(columns[:, 1])
+        return [as_names(names) for names in columns.T]
     try:
         pairs = [(source, target) for source, target in edges]
     except (TypeError, ValueError):
         raise ValueError("edges must be pairs (source, target); weights go into weights=") from None
-    return as_names([pair[0] for pair in pairs]), as_names([pair[1] for pair in pairs])
+    return [as_names([pair[end] for pair in pairs]) for end in (0, 1)]
 
 
 def _sample(values: np.ndarray) -> str:

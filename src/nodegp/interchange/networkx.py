@@ -20,25 +20,17 @@ FEATURES = "x"  # where PyTorch Geometric keeps them too
 def from_networkx(G: Any, features: Any = None, weight: str | None = "weight") -> Graph:
     """See :meth:`nodegp.Graph.from_networkx`."""
     number = {name: n for n, name in enumerate(G)}
-    sources, targets, weights = [], [], []
     # Where no weight is wanted, an attribute that no edge has: all get the default.
-    for source, target, value in G.edges(data=object() if weight is None else weight, default=1.0):
+    edges = list(G.edges(data=object() if weight is None else weight, default=1.0))
+    for source, target, value in edges:
         if not isinstance(value, Real):
             raise ValueError(
                 f"the edge {source!r} - {target!r} has {weight}={value!r}, which is not a number; "
                 "mend it, or pass weight=None to leave weights out"
             )
-        sources.append(number[source])
-        targets.append(number[target])
-        weights.append(float(value))
-    return graph_of(
-        np.array(sources, dtype=np.int64),
-        np.array(targets, dtype=np.int64),
-        np.array(weights, dtype=np.float64),
-        len(number),
-        _features(G, features),
-        as_names(G),
-    )
+    ends = [np.array([number[edge[end]] for edge in edges], np.int64) for end in (0, 1)]
+    weights = np.array([float(value) for _, _, value in edges])
+    return graph_of(ends, weights, len(number), _features(G, features), as_names(G))
 
 
 def to_networkx(graph: Graph) -> Any:
@@ -79,36 +71,32 @@ def _features(G: Any, features: Any) -> Any:
     """The feature matrix in node order; a matrix is taken as it is."""
     if features is None:
         rows = [data.get(FEATURES) for _, data in G.nodes(data=True)]
-        if not rows or not all(sp.issparse(row) or np.ndim(row) == 1 for row in rows):
-            return None
-        return _stacked(rows, FEATURES)
+        is_vector = [sp.issparse(row) or np.ndim(row) == 1 for row in rows]
+        return _stacked(rows, FEATURES) if rows and all(is_vector) else None
     if isinstance(features, str):
         return _stacked(_values(G, features), features)
     if isinstance(features, Sequence) and all(isinstance(name, str) for name in features):
-        return np.column_stack([_column(G, name) for name in features]) if features else None
+        columns = [_values(G, name, numbers=True) for name in features]
+        return np.column_stack(columns).astype(np.float64) if columns else None
     return features
 
 
-def _values(G: Any, name: str) -> list:
+def _values(G: Any, name: str, numbers: bool = False) -> list:
     """One attribute of every node."""
-    missing = [node for node, data in G.nodes(data=True) if data.get(name) is None]
+    values = [data.get(name) for _, data in G.nodes(data=True)]
+    missing = [node for node, value in zip(G, values, strict=True) if value is None]
     if missing:
         raise ValueError(
             f"{len(missing)} of {len(G)} nodes have no attribute {name!r}, first: {missing[:5]}; "
             f"{_attributes(G)}"
         )
-    return [data[name] for _, data in G.nodes(data=True)]
-
-
-def _column(G: Any, name: str) -> np.ndarray:
-    values = _values(G, name)
     for node, value in zip(G, values, strict=True):
-        if not isinstance(value, Real):
+        if numbers and not isinstance(value, Real):
             raise ValueError(
                 f"node {node!r} has {name}={value!r}, which is not a number; pass the features "
                 "as a matrix in node order"
             )
-    return np.array(values, dtype=np.float64)
+    return values
 
 
 def _stacked(rows: list, name: str) -> Any:

@@ -17,7 +17,16 @@ __all__ = ["from_pyg", "labels", "node_mask", "node_targets", "to_pyg"]
 
 def from_pyg(data: Any) -> Graph:
     """See :meth:`nodegp.Graph.from_pyg`."""
-    _refuse_others(data)
+    if hasattr(data, "edge_types"):
+        raise TypeError(
+            "a HeteroData has nodes of several kinds; make it one graph with "
+            "data.to_homogeneous() first"
+        )
+    if not hasattr(data, "edge_index") or not hasattr(data, "num_nodes"):
+        raise TypeError(
+            f"from_pyg takes a torch_geometric Data object, got a {type(data).__name__}; of a "
+            "data set, pass dataset[0]"
+        )
     features = _matrix(getattr(data, "x", None))
     if features is not None and features.ndim == 1:
         features = features[:, None]
@@ -25,7 +34,7 @@ def from_pyg(data: Any) -> Graph:
     ids = None if ids is None else as_names(ids)
     index = _matrix(data.edge_index)
     if index is not None:
-        return graph_of(index[0], index[1], _weights(data), data.num_nodes, features, ids)
+        return graph_of(index, _weights(data), data.num_nodes, features, ids)
     # Undirected, so that the transpose will do.
     adjacency = next((a for a in map(data.get, ("adj_t", "adj")) if a is not None), None)
     if adjacency is None:
@@ -33,7 +42,7 @@ def from_pyg(data: Any) -> Graph:
     return Graph(_matrix(adjacency), features, ids)
 
 
-def to_pyg(graph: Graph, y: Any = None, splits: Mapping[str, Any] | None = None) -> Any:
+def to_pyg(graph: Graph, y: Any, splits: Mapping[str, Any] | None) -> Any:
     """See :meth:`nodegp.Graph.to_pyg`."""
     try:
         import torch
@@ -54,7 +63,14 @@ def to_pyg(graph: Graph, y: Any = None, splits: Mapping[str, Any] | None = None)
     if graph.ids is not None:
         data.ids = graph.ids.tolist()
     if y is not None:
-        data.y = _target(y, graph.n_nodes)
+        values = np.array(y)
+        if values.shape != (graph.n_nodes,) or values.dtype.kind not in "iufb":
+            raise ValueError(
+                f"y must be one number per node ({graph.n_nodes} nodes), got {values.dtype} of "
+                f"shape {values.shape}; write class names as numbers first, -1 where there is no "
+                "label"
+            )
+        data.y = torch.from_numpy(values)
     for name, nodes in (splits or {}).items():
         mask = torch.zeros(graph.n_nodes, dtype=torch.bool)
         mask[torch.from_numpy(graph.numbers(nodes))] = True
@@ -101,27 +117,14 @@ def node_mask(data: Any, name: str, split: int | None = None) -> np.ndarray | No
     return mask
 
 
-def _refuse_others(data: Any) -> None:
-    if hasattr(data, "edge_types"):
-        raise TypeError(
-            "a HeteroData has nodes of several kinds; make it one graph with "
-            "data.to_homogeneous() first"
-        )
-    if not hasattr(data, "edge_index") or not hasattr(data, "num_nodes"):
-        raise TypeError(
-            f"from_pyg takes a torch_geometric Data object, got a {type(data).__name__}; of a "
-            "data set, pass dataset[0]"
-        )
-
-
 def _weights(data: Any) -> np.ndarray | None:
     """One weight per edge; edge attributes of several columns are no weights."""
     weights = _matrix(getattr(data, "edge_weight", None))
     if weights is None:
         weights = _matrix(getattr(data, "edge_attr", None))
-        if weights is not None and weights.ndim == 2 and weights.shape[1] != 1:
+        if weights is None or (weights.ndim == 2 and weights.shape[1] != 1):
             return None
-    return None if weights is None else weights.reshape(len(weights))
+    return weights.reshape(len(weights))
 
 
 def _matrix(value: Any) -> Any:
@@ -152,15 +155,3 @@ def _tensor(features: Any) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(a, b, c, size=features.shape, check_invariants=True)
-
-
-def _target(y: Any, n_nodes: int) -> Any:
-    import torch
-
-    values = np.array(y)
-    if values.shape != (n_nodes,) or values.dtype.kind not in "iufb":
-        raise ValueError(
-            f"y must be one number per node ({n_nodes} nodes), got {values.dtype} of shape "
-            f"{values.shape}; write class names as numbers first, -1 where there is no label"
-        )
-    return torch.from_numpy(values)

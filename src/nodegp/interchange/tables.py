@@ -1,6 +1,6 @@
 """Dataframes in, predictions as dataframes out, both by way of Arrow tables.
 
-pandas, polars and pyarrow all speak Arrow, so one path serves them and none is imported to read.
+pandas, polars and pyarrow all speak Arrow, so one path serves them and only pyarrow is imported.
 Only numbers become features here: no encoding of text or categories.
 """
 
@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.special import entr
 
 from nodegp.graph import Graph
@@ -20,27 +22,26 @@ __all__ = ["FRAMES", "as_frame", "from_dataframes", "prediction_table"]
 
 
 def from_dataframes(
-    nodes: Any,
-    edges: Any,
-    *,
-    id: str,
-    source: str,
-    target: str,
-    weight: str | None = None,
-    features: Sequence[str] | None = None,
+    nodes: Any, edges: Any, id: str, ends: tuple[str, str], weight: str | None, features: Any
 ) -> Graph:
     """See :meth:`nodegp.Graph.from_dataframes`."""
     nodes, edges = _arrow_table(nodes, "nodes"), _arrow_table(edges, "edges")
-    names = _names(nodes, id, "nodes")
-    ends = [_like(_names(edges, end, "edges"), end, names, id) for end in (source, target)]
-    sources, targets = known_positions(names, ends)
+    names, end_names = _names(nodes, id, "nodes"), []
+    for end in ends:
+        values = _names(edges, end, "edges")
+        if values.type != names.type and len(values):  # then they could never be equal
+            raise ValueError(
+                f"column {end!r} of the edges holds {values.type}, but the ids in {id!r} are "
+                f"{names.type}; convert one of them so that both are text or both whole numbers"
+            )
+        end_names.append(values.cast(names.type))
     weights = None if weight is None else _numbers(edges, weight, "edges")
     if features is None:
         index = (nodes.schema.pandas_metadata or {}).get("index_columns", [])
         features = [name for name in nodes.column_names if name != id and name not in index]
     matrix = np.column_stack([_numbers(nodes, f, "nodes") for f in features]) if features else None
-    ids = np.array(names.to_pylist()) if _is_text(names.type) else np.asarray(names)
-    return graph_of(sources, targets, weights, len(ids), matrix, ids)
+    ids = np.array(names.to_pylist()) if names.type == pa.large_string() else np.asarray(names)
+    return graph_of(known_positions(names, end_names), weights, len(ids), matrix, ids)
 
 
 def prediction_table(
@@ -73,8 +74,6 @@ def prediction_table(
         Columns id, label (the likeliest class), probability (its own), ``set`` (if given; the
         likeliest first), ``p(<class>)`` for each class, and entropy in nats.
     """
-    import pyarrow as pa
-
     ids, classes, proba = np.asarray(ids), np.asarray(classes), np.asarray(proba)
     if ids.dtype == object and not all(isinstance(name, str) for name in ids.tolist()):
         ids = np.array([str(name) for name in ids.tolist()], dtype=str)
@@ -99,8 +98,6 @@ def prediction_table(
 
 def _class_lists(classes: np.ndarray, proba: np.ndarray, sets: np.ndarray) -> Any:
     """The classes of each set, likeliest first, as an Arrow array of lists."""
-    import pyarrow as pa
-
     order = np.argsort(-proba, axis=1, kind="stable")
     chosen = order[np.take_along_axis(sets, order, axis=1)]
     ends = np.cumsum(sets.sum(axis=1), dtype=np.int32)
@@ -127,16 +124,15 @@ FRAMES: dict[str, Callable[[Any], Any]] = {  # by library, how it takes an Arrow
 
 def _arrow_table(frame: Any, what: str) -> Any:
     """A pandas, polars or pyarrow table as a pyarrow one."""
-    import pyarrow as pa
-
     if not isinstance(frame, Mapping | Sequence):  # which pyarrow would take for columns
         try:
             return pa.table(frame)
         except TypeError:
             pass
         except pa.ArrowException as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
             raise ValueError(
-                f"the {what} table cannot be read: {_first_line(error)}. Give each column one type."
+                f"the {what} table cannot be read: {reason}. Give each column one type."
             ) from None
     raise TypeError(
         f"{what} must be a pandas, polars or pyarrow table, got a {type(frame).__name__}"
@@ -145,11 +141,9 @@ def _arrow_table(frame: Any, what: str) -> Any:
 
 def _column(table: Any, name: str, what: str) -> Any:
     """One column in one piece, categories as what they stand for."""
-    import pyarrow as pa
-
     count = table.column_names.count(name)
     if count != 1:
-        names = ", ".join(repr(other) for other in table.column_names[:20])
+        names = ", ".join(map(repr, table.column_names[:20]))
         raise ValueError(
             f"the {what} table has {'several columns' if count else 'no column'} named {name!r}; "
             f"its columns are {names}"
@@ -162,27 +156,22 @@ def _column(table: Any, name: str, what: str) -> Any:
 
 
 def _numbers(table: Any, name: str, which: str) -> np.ndarray:
-    return _as_numbers(_column(table, name, which), f"column {name!r} of the {which}")
-
-
-def _as_numbers(values: Any, what: str) -> np.ndarray:
     """A column of numbers, shape (rows,); of lists of numbers, all as long, (rows, length)."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind, rows = values.type, len(values)
-    if not rows:  # then its type may be anything
-        return np.zeros(0)
+    values, what = _column(table, name, which), f"column {name!r} of the {which}"
+    shape: tuple[int, ...] = (len(values),)
     lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    if any(is_a(kind) for is_a in lists):
+    if len(values) and any(is_a(values.type) for is_a in lists):
         lengths = np.asarray(pc.list_value_length(values).fill_null(-1))
-        is_other = lengths != max(lengths[0], 0)
-        if is_other.any():
-            row = int(np.argmax(is_other))
+        width = max(lengths[0], 0)
+        row = np.argmax(lengths != width)
+        if lengths[row] != width:
             raise ValueError(
                 f"{what} must hold lists of one length; row {row} (from 0) differs from the first"
             )
-        return _as_numbers(pc.list_flatten(values), what).reshape(rows, lengths[0])
+        values, shape = pc.list_flatten(values), (len(values), width)
+    if not len(values):  # then its type may be anything
+        return np.zeros(shape)
+    kind = values.type
     kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
     if not any(is_a(kind) for is_a in kinds):
         raise ValueError(
@@ -198,18 +187,16 @@ def _as_numbers(values: Any, what: str) -> np.ndarray:
             f"{what} has {is_bad.sum()} values that are missing, NaN or infinite, first in row "
             f"{int(is_bad.argmax())} (from 0); fill them or remove those rows"
         )
-    return array
+    return array.reshape(shape)
 
 
 def _names(table: Any, name: str, which: str) -> Any:
     """A column of ids: whole numbers as int64, or text."""
-    import pyarrow as pa
-
     values, what = _column(table, name, which), f"column {name!r} of the {which}"
     if values.null_count:
         row = int(np.argmax(np.asarray(values.is_null())))
         raise ValueError(f"{what} has no value in row {row} (from 0); every row needs an id")
-    if _is_text(values.type) or not len(values):
+    if values.type == pa.large_string() or not len(values):
         return values
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         try:  # pandas makes whole numbers floats as soon as one is missing somewhere
@@ -221,28 +208,7 @@ def _names(table: Any, name: str, which: str) -> Any:
     )
 
 
-def _like(values: Any, end: str, ids: Any, id: str) -> Any:
-    """Refuse ends of edges that could never equal an id."""
-    if values.type != ids.type and len(values):
-        raise ValueError(
-            f"column {end!r} of the edges holds {values.type}, but the ids in {id!r} are "
-            f"{ids.type}; convert one of them so that both are text or both whole numbers"
-        )
-    return values.cast(ids.type)
-
-
 def _long_text(values: Any) -> Any:
     """Text as the one of Arrow's three kinds that is never too long and that all functions take."""
-    import pyarrow as pa
-
-    return (
-        values.cast(pa.large_string()) if str(values.type) in ("string", "string_view") else values
-    )
-
-
-def _is_text(kind: Any) -> bool:
-    return str(kind) == "large_string"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    is_other = str(values.type) in ("string", "string_view")
+    return values.cast(pa.large_string()) if is_other else values

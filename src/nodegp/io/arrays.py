@@ -3,80 +3,47 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["in_range", "read_npy", "read_npz"]
+from nodegp.budget import blocks, budget
 
-_BLOCK = 1 << 22  # entries checked at a time
-LARGEST = np.float64(1e150)  # the square of anything larger is infinite
+__all__ = ["bad_row", "in_range", "read_matrix"]
 
-
-def read_npy(path: str | Path, n_rows: int) -> np.ndarray:
-    """A dense matrix, mapped into memory rather than read, with one row per node."""
-
-    def load(path: Path) -> np.ndarray:
-        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(matrix, np.ndarray):
-            raise TypeError("an archive of arrays")
-        return matrix
-
-    matrix = _loaded(path, n_rows, load, "an array saved by numpy.save")
-    step = max(_BLOCK // max(matrix.shape[1], 1), 1)
-    for start in range(0, n_rows, step):
-        is_good = in_range(matrix[start : start + step]).all(axis=1)
-        if not is_good.all():
-            raise _out_of_range(path, start + int(np.argmin(is_good)) + 1)
-    return matrix
+LARGEST = 1e150  # the square of anything larger is infinite
+_SOURCES = {
+    "npy": "an array saved by numpy.save",
+    "npz": "a matrix saved by scipy.sparse.save_npz",
+}
 
 
-def read_npz(path: str | Path, n_rows: int) -> sp.csr_array:
-    """A sparse matrix with one row per node."""
-
-    def load(path: Path) -> Any:
-        with path.open("rb") as file:
-            matrix = sp.load_npz(file)
-        if hasattr(matrix, "check_format"):
-            matrix.check_format(full_check=True)  # bad indices would crash later on
-        return matrix
-
-    matrix = sp.csr_array(_loaded(path, n_rows, load, "a matrix saved by scipy.sparse.save_npz"))
-    matrix.sum_duplicates()
-    is_good = in_range(matrix.data)
-    if not is_good.all():
-        raise _out_of_range(path, int(np.searchsorted(matrix.indptr, np.argmin(is_good), "right")))
-    return matrix
-
-
-def in_range(values: np.ndarray) -> np.ndarray:
-    """Which numbers are finite, and small enough to be squared."""
-    return (values <= LARGEST) & (values >= -LARGEST)
-
-
-def _out_of_range(path: str | Path, row: int) -> ValueError:
-    return ValueError(f"{path} has a number in row {row} that is NaN, infinite or far too large")
-
-
-def _loaded(path: str | Path, n_rows: int, load: Callable[[Path], Any], what: str) -> Any:
-    """A matrix of real numbers with so many rows; whatever a damaged file sets off in numpy and
-    scipy becomes one sentence."""
-    if not Path(path).is_file():
+def read_matrix(path: str | Path, ending: str, n_rows: int) -> Any:
+    """A matrix with one row per node: "npy" is dense, and mapped into memory rather than read;
+    "npz" is sparse. Whatever a damaged file sets off becomes one sentence."""
+    path = Path(path)
+    if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            matrix = load(Path(path))
+            if ending == "npy":
+                matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+            else:
+                with path.open("rb") as file:  # scipy leaves one open that is no archive
+                    matrix = sp.load_npz(file)
+            if hasattr(matrix, "check_format"):
+                matrix.check_format(full_check=True)  # bad indices would crash later on
+            kind = matrix.dtype.kind  # which an archive of several arrays does not have
     except Exception as error:
         if "Object arrays" in str(error) or "Python objects" in str(error):
             message = f"{path} holds Python objects, which are never loaded; save numbers"
         else:
-            message = f"{path} is not {what}, or is damaged"
+            message = f"{path} is not {_SOURCES[ending]}, or is damaged"
         raise ValueError(message) from None
-    if matrix.dtype.kind not in "biuf":
+    if kind not in "biuf":
         raise ValueError(f"{path} holds {matrix.dtype}; features are real numbers")
     if matrix.ndim != 2:
         raise ValueError(f"{path} has shape {matrix.shape}; features are a matrix, a row per node")
@@ -85,4 +52,31 @@ def _loaded(path: str | Path, n_rows: int, load: Callable[[Path], Any], what: st
             f"{path} has {matrix.shape[0]} rows but the nodes file has {n_rows}; "
             "its rows are the nodes in the order of that file"
         )
+    if sp.issparse(matrix):
+        matrix = sp.csr_array(matrix)
+        matrix.sum_duplicates()
+    row = bad_row(matrix)
+    if row is not None:
+        raise ValueError(f"{path} has a number in row {row} that is NaN, infinite or far too large")
     return matrix
+
+
+def bad_row(matrix: Any, largest: float = LARGEST) -> int | None:
+    """The first row, from 1, with a number that is NaN or beyond the largest."""
+    if sp.issparse(matrix):
+        is_good = in_range(matrix.data, largest)
+        if is_good.all():
+            return None
+        return int(np.searchsorted(matrix.indptr, np.argmin(is_good), "right"))
+    n_rows, width = matrix.shape
+    for rows in blocks(n_rows, width, budget.block):
+        is_good = np.all(in_range(matrix[rows], largest), axis=1)
+        if not is_good.all():
+            return rows.start + int(np.argmin(is_good)) + 1
+    return None
+
+
+def in_range(values: np.ndarray, largest: float = LARGEST) -> np.ndarray:
+    """Which numbers are finite, and small enough (by default to be squared)."""
+    limit = np.float64(largest)  # in which half precision is compared too
+    return (values <= limit) & (values >= -limit)

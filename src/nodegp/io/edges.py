@@ -79,8 +79,8 @@ def read_edges(
 
 def _headed(file: TableFile, columns: Sequence[Column], nodes: Index) -> TableFile:
     """The file as it is, or without a header if its first line is an edge."""
-    named = any(isinstance(c, str) and (c in file.names or not c.isdecimal()) for c in columns)
-    if not file.is_text or named:
+    has_names = any(isinstance(c, str) and (c in file.names or not c.isdecimal()) for c in columns)
+    if not file.is_text or has_names:
         return file
     places = [int(column) - 1 for column in columns]
     if not all(0 <= place < len(file.names) for place in places):

@@ -11,12 +11,11 @@ import csv
 import gzip
 import re
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, ClassVar
+from typing import IO, Any, BinaryIO, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -31,25 +30,22 @@ Names = Sequence[str]
 _BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no line may be longer
 
 
-class Format(ABC):
+class Format(Protocol):
     """One kind of file that holds a table."""
 
     is_text: ClassVar[bool] = False
     """Whether a number is known only by how it is written; such files may be compressed."""
     can_write: bool = True
 
-    @abstractmethod
     def columns(self, path: Path) -> tuple[tuple[str, ...], pa.Schema | None]:
         """The names of the columns, and their types if those are known before reading."""
 
-    @abstractmethod
     def read(self, path: Path, columns: Names, text: Names, names: Names | None) -> pa.Table:
         """These columns; those in ``text`` as they are written, if the file is text.
 
         ``names`` are those of all columns of a text file that has no header.
         """
 
-    @abstractmethod
     def writer(self, file: BinaryIO, schema: pa.Schema) -> Any:
         """What has ``write_table(table)`` and ``close()``."""
 

@@ -17,25 +17,18 @@ import pyarrow.compute as pc
 from nodegp.io.tables import Table, is_text
 from nodegp.io.words import listed, short
 
-__all__ = [
-    "TEXT",
-    "Index",
-    "as_names",
-    "examples",
-    "ids_of",
-    "names_of",
-    "require_all",
-    "without_empty",
-]
+__all__ = ["TEXT", "Index", "as_names", "examples", "ids_of", "names_of", "without_empty"]
 
 TEXT = pa.large_string()
 _LISTED = 5  # names in an error
 
 
-def ids_of(table: Table, column: str) -> pa.ChunkedArray:
-    """A column of ids, none of which is missing."""
+def ids_of(table: Table, column: str, is_needed: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
+    """A column of ids, none of which is missing (in the rows where one is needed)."""
     names = names_of(table, column, "ids")
-    require_all(names, table, column)
+    if names.null_count:
+        is_bad = pc.is_null(names) if is_needed is None else pc.and_(pc.is_null(names), is_needed)
+        table.refuse(column, is_bad, "has no id", f" ({pc.sum(is_bad).as_py()} rows in all)")
     return names
 
 
@@ -85,12 +78,6 @@ def without_empty(text: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(is_empty, pa.scalar(None, TEXT), text)
 
 
-def require_all(names: pa.ChunkedArray, table: Table, column: str) -> None:
-    """Raise if an id of a column is missing."""
-    if names.null_count:
-        table.refuse(column, pc.is_null(names), "has no id", f" ({names.null_count} rows in all)")
-
-
 def as_names(ids: Any) -> pa.Array:
     """The ids of a graph as whole numbers or text."""
     names = np.asarray(ids)
@@ -118,23 +105,14 @@ class Index:
         if self._table is None:
             places = pc.index_in(names, value_set=self.names)
             return pc.fill_null(places, -1).to_numpy(zero_copy_only=False)
-        offset = names.to_numpy(zero_copy_only=False) - self._low
-        if not len(offset):
-            return np.zeros(0, np.int32)
-        # Read as unsigned, what lies below is very large; an overflow wraps to the same.
-        unsigned = offset.view(np.uint64)
-        if unsigned.max() < len(self._table):
-            return self._table[offset]
-        return np.where(
-            unsigned < len(self._table),
-            self._table[np.minimum(unsigned, len(self._table) - 1).astype(np.intp)],
-            np.int32(-1),
-        )
+        # Read as unsigned, what lies below is very large and gets the last place, of what is not
+        # there; an overflow wraps to the same.
+        offset = (names.to_numpy(zero_copy_only=False) - self._low).view(np.uint64)
+        np.minimum(offset, len(self._table) - 1, out=offset)
+        return self._table[offset.view(np.int64)]
 
     def require_different(self, where: str) -> None:
         """Raise if a name stands there twice."""
-        if self._table is None and len(pc.unique(self.names)) == len(self):
-            return
         again = np.flatnonzero(self.find(self.names) != np.arange(len(self)))
         if len(again):
             rows = again[:_LISTED].tolist()
@@ -146,13 +124,14 @@ class Index:
 
 
 def _lookup_table(names: pa.Array) -> tuple[np.ndarray | None, int]:
-    """For whole numbers close together, the position of each; much faster than hashing."""
+    """For whole numbers close together, the position of each (and -1 at the end, of any other);
+    much faster than hashing."""
     if names.type != pa.int64() or not len(names):
         return None, 0
     low, high = (int(value) for value in pc.min_max(names).as_py().values())
     if high - low >= 8 * len(names) + 1024:
         return None, 0
-    table = np.full(high - low + 1, -1, np.int32)
+    table = np.full(high - low + 2, -1, np.int32)
     # Backwards, so that of two equal names the first is kept.
     table[names.to_numpy()[::-1] - low] = np.arange(len(names) - 1, -1, -1, dtype=np.int32)
     return table, low

@@ -14,7 +14,7 @@ from nodegp.graph import Graph, all_edges
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import TEXT, Index, as_names
-from nodegp.io.load import inputs_of, node_index, raw_rows
+from nodegp.io.load import node_index, raw_rows
 from nodegp.io.tables import Column, TableFile
 from nodegp.neighbours import joined_graph, stack
 
@@ -28,6 +28,7 @@ def join_tables(
     edges: str | Path | None = None,
     *,
     id: Column | None = None,
+    usual_id: Column | None = None,
     edge_columns: Sequence[Column] | None = None,
     weight: Column | None = None,
     features_npy: str | Path | None = None,
@@ -39,7 +40,8 @@ def join_tables(
 
     The files are as for :class:`TableSource`. Edges may link new nodes to each other and to
     known ones, and known ones to each other; they add to the known edges. A row for a node that
-    is known already replaces its features. With ``knn`` new nodes are linked to so many nearest
+    is known already replaces its features. Without ``id``, the ids are in the column ``usual_id``
+    if the file has it, and else in the first. With ``knn`` new nodes are linked to so many nearest
     known ones; with neither edges nor ``knn`` they stand alone.
 
     Returns
@@ -50,21 +52,23 @@ def join_tables(
     if graph.ids is None:
         raise ValueError("the known graph has no ids, so nothing can be joined to it")
     file = TableFile.open(nodes)
-    id_name = file.find(1 if id is None else id, "ids")
+    id_name = file.find_id(id, usual_id)
     missing = [name for name in encoder.columns() if name not in file.names]
     if missing:
         raise ValueError(
             f"{nodes} has no column {missing[0]!r}; the model needs the columns it was fitted with"
         )
-    table = file.read([id_name, *encoder.columns()], text=[id_name, *encoder.text_columns()])
+    table = file.read(
+        [id_name, *encoder.columns()], text=[id_name, *encoder.columns(as_written=True)]
+    )
     rows = node_index(table, id_name)
-    features = encoder.encode(inputs_of(table, features_npy, features_npz))
+    features = encoder.encode(table.with_matrices(npy=features_npy, npz=features_npz))
     everyone, positions = _numbered(Index(as_names(graph.ids)), rows)
     n_new = len(everyone) - graph.n_nodes
     features = _with_rows(graph.features, features, positions, n_new)
     if edges is not None:
-        added, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
-        adjacency = all_edges([graph.adjacency, added])
+        new_edges, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
+        adjacency = all_edges([graph.adjacency, new_edges])
     elif knn is not None and n_new:
         if features is None:
             raise ValueError("the model has no features, so new nodes need edges")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.io.ids import TEXT, Index, as_names, examples, names_of, require_all, without_empty
+from nodegp.io.ids import TEXT, Index, as_names, examples, ids_of, names_of, without_empty
 from nodegp.io.tables import Column, Table, TableFile
 
 __all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels"]
+
+_Columns = tuple[Column | None, Column | None]  # of ids and of labels
 
 GAP = int(np.iinfo(np.int64).min)  # no label, among labels that are whole numbers
 
@@ -49,7 +50,7 @@ def read_labels(
     values : (L,) their labels, int64 or str objects
     """
     index = Index(as_names(ids))
-    positions, labels, _ = _by_position(path, index, id, label, usual, ignore_unknown)
+    positions, labels, _ = _by_position(path, index, (id, label), usual, ignore_unknown)
     if classes is not None and len(classes):
         if isinstance(np.asarray(classes).tolist()[0], str):
             labels = labels.cast(TEXT)
@@ -63,55 +64,47 @@ def read_labels(
 
 def file_labels(
     path: str | Path, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
-) -> tuple[np.ndarray, dict[Any, int], int]:
-    """Labels of all nodes by a file of their own, class counts, and how many were of unknown ids.
+) -> tuple[np.ndarray, int]:
+    """Labels of all nodes by a file of their own, and how many were of unknown ids.
 
     ``id`` is the column of ids if the file has it.
     """
-    usual = (id, None)
-    positions, labels, n_unknown = _by_position(path, index, None, label, usual, ignore_unknown)
+    columns, usual = (None, label), (id, None)
+    positions, labels, n_unknown = _by_position(path, index, columns, usual, ignore_unknown)
     if not len(positions):
         raise ValueError(
             f"{path} has labels only for ids that are not in the nodes file, so no node has a label"
         )
     everywhere = np.full(len(index), None, dtype=object)
-    everywhere[positions], classes = _as_objects(pa.chunked_array([labels]))
-    return everywhere, classes, n_unknown
+    everywhere[positions] = _as_objects(pa.chunked_array([labels]))
+    return everywhere, n_unknown
 
 
-def table_labels(table: Table, column: str) -> tuple[np.ndarray, dict[Any, int]]:
-    """Labels of all nodes by a column of their table, and class counts."""
+def table_labels(table: Table, column: str) -> np.ndarray:
+    """Labels of all nodes by a column of their table."""
     return _as_objects(_label_column(table, column))
 
 
 def _by_position(
-    path: str | Path,
-    index: Index,
-    id: Column | None,
-    label: Column | None,
-    usual: tuple[Column | None, Column | None],
-    ignore_unknown: bool,
+    path: str | Path, index: Index, columns: _Columns, usual: _Columns, ignore_unknown: bool
 ) -> tuple[np.ndarray, pa.Array, int]:
     """Positions, labels (int64 or text without gaps), and how many were of unknown ids."""
     file = TableFile.open(path)
-    id, label = (
-        own if column is None and own in file.names else column
-        for column, own in zip((id, label), usual, strict=True)
-    )
-    id_name = file.find(1 if id is None else id, "ids")
-    label_name = label_name_in(file, label)
+    id_name = file.find_id(columns[0], usual[0])
+    label_name = label_name_in(file, columns[1], usual[1])
     if id_name == label_name:
         raise ValueError(f"column {id_name!r} of {path} cannot be both id and label")
-    if id is None and file.is_text and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
+    is_default = columns[0] is None and id_name != usual[0]
+    if is_default and file.is_text and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
         raise ValueError(
             f"{path} has no header: its first line is for node {id_name.strip()!r}. Add a line "
             "with the names of the columns, such as id,label"
         )
     table = file.read([id_name, label_name], text=[id_name, label_name])
-    names, labels = names_of(table, id_name, "ids"), _label_column(table, label_name)
+    labels = _label_column(table, label_name)
     is_label = pc.is_valid(labels)
-    names, labels = names.filter(is_label), labels.filter(is_label).combine_chunks()
-    require_all(names, table, id_name)
+    names = ids_of(table, id_name, is_label).filter(is_label)
+    labels = labels.filter(is_label).combine_chunks()
     positions = index.find(names).astype(np.intp)
     is_known = positions >= 0
     n_unknown = int(np.count_nonzero(~is_known))
@@ -132,12 +125,13 @@ def _by_position(
     return positions[first], labels.take(pa.array(first)), n_unknown
 
 
-def label_name_in(file: TableFile, label: Column | None) -> str:
-    """The name of a file's column of labels."""
+def label_name_in(file: TableFile, label: Column | None, usual: Column | None = None) -> str:
+    """The name of a file's column of labels; by default the usual one if the file has it."""
     if label is not None:
         return file.find(label, "labels")
-    if "label" in file.names:
-        return "label"
+    for name in (usual, "label"):
+        if name in file.names:
+            return str(name)
     if len(file.names) == 2:
         return file.names[1]
     raise ValueError(
@@ -175,11 +169,8 @@ def _fractions(labels: pa.ChunkedArray) -> bool:
     return pc.any(pc.not_equal(values, pc.round(values))).as_py()
 
 
-def _as_objects(labels: pa.ChunkedArray) -> tuple[np.ndarray, dict[Any, int]]:
-    """Labels as an object array with None at gaps, and how often each class occurs."""
+def _as_objects(labels: pa.ChunkedArray) -> np.ndarray:
+    """Labels as an object array with None at gaps; equal ones are one object."""
     codes = pc.dictionary_encode(labels).unify_dictionaries().combine_chunks()
-    classes = codes.dictionary.to_pylist()
-    at = pc.fill_null(codes.indices, len(classes)).to_numpy(zero_copy_only=False)
-    counts = np.bincount(at, minlength=len(classes) + 1)[: len(classes)].tolist()
-    values = np.array([*classes, None], dtype=object)[at]
-    return values, dict(sorted(zip(classes, counts, strict=True)))
+    classes = np.array([*codes.dictionary.to_pylist(), None], dtype=object)
+    return classes[pc.fill_null(codes.indices, -1).to_numpy(zero_copy_only=False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,19 +13,17 @@ import numpy as np
 
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
-from nodegp.io.arrays import read_npy, read_npz
-from nodegp.io.columns import FEATURE, FeatureColumns, feature_columns, named_columns
+from nodegp.io.columns import CATEGORY, FEATURE, TEXT, feature_columns, named_columns
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import Index, ids_of
 from nodegp.io.labels import GAP, file_labels, label_name_in, table_labels
-from nodegp.io.readers import Inputs
 from nodegp.io.summary import Summary, summarise
 from nodegp.io.tables import Column, Table, TableFile
 from nodegp.neighbours import table_graph
 from nodegp.preprocessing import Preprocessor
 
-__all__ = ["Loaded", "TableSource", "inputs_of", "node_index", "raw_rows", "read_tables"]
+__all__ = ["Loaded", "TableSource", "node_index", "raw_rows", "read_tables"]
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,9 @@ class TableSource:
         for name in ("edge_columns", "features", "text", "categorical"):
             if isinstance(getattr(self, name), str | int):
                 raise TypeError(f"{name} must be a list of columns, got {getattr(self, name)!r}")
-        if self.edges is not None and self.knn is not None:
-            raise ValueError("give edges, or knn to build them from the features, but not both")
-        if self.edges is None and self.knn is None:
-            raise ValueError("give edges, or knn to build them from the features")
+        if (self.edges is None) == (self.knn is None):
+            both = "" if self.edges is None else ", but not both"
+            raise ValueError(f"give edges, or knn to build them from the features{both}")
         if self.knn is not None and self.knn < 1:
             raise ValueError(f"knn must be at least 1, got {self.knn}")
 
@@ -89,12 +87,16 @@ class Loaded:
     graph: Graph
     labels: np.ndarray | None
     encoder: Encoder
-    noted: dict[str, Any]  # what can no longer be seen in the graph
+    findings: dict[str, Any]  # what can no longer be seen in the graph
 
     @cached_property
     def summary(self) -> Summary:
         """What came in. It takes a walk over the graph, so it is made when asked for."""
-        return summarise(self.graph, self.encoder, self.noted)
+        classes = None
+        if self.labels is not None:
+            counts = Counter(self.labels.tolist())
+            classes = {name: counts[name] for name in sorted(counts.keys() - {None})}
+        return summarise(self.graph, self.encoder, self.findings | {"classes": classes})
 
     def targets(self) -> tuple[np.ndarray, Any]:
         """``y`` for a model's ``fit``, and the value of its parameter ``unlabelled``.
@@ -110,19 +112,19 @@ class Loaded:
 
 
 def read_tables(source: TableSource) -> Loaded:
-    """Read files into a graph whose features are ready for a model with ``features="raw"``."""
-    table, columns, id_name, label_name = _read_nodes(source)
+    """Read files into a graph whose features are ready for a model with ``preprocessing="raw"``."""
+    table, columns, left_out, id_name, label_name = _read_nodes(source)
     nodes = node_index(table, id_name)
-    labels, classes, unknown_labels = None, None, 0
+    labels, unknown_labels = None, 0
     if label_name is not None:
-        labels, classes = table_labels(table, label_name)
+        labels = table_labels(table, label_name)
     elif source.labels is not None:
-        labels, classes, unknown_labels = file_labels(
+        labels, unknown_labels = file_labels(
             source.labels, nodes, source.id, source.label, source.ignore_unknown
         )
-    inputs = inputs_of(table, source.features_npy, source.features_npz)
-    encoder, features, findings = Encoder.fit(inputs, columns, source.counts)
-    del table, inputs  # a million rows are not kept twice
+    table = table.with_matrices(npy=source.features_npy, npz=source.features_npz)
+    encoder, features, findings = Encoder.fit(table, columns, source.counts)
+    del table  # a million rows are not kept twice
     counts: dict[str, int] = {}
     if source.edges is not None:
         adjacency, counts = read_edges(
@@ -136,20 +138,15 @@ def read_tables(source: TableSource) -> Loaded:
     if counts:
         usable = adjacency.nnz - counts["self_loops"] - counts["zero_weights"]
         counts["repeated_edges"] = usable - graph.n_edges
-    noted = {
-        "classes": classes,
-        "dropped_columns": findings.dropped,
-        "missing_values": findings.gaps,
-        "left_out": columns.left_out,
-        "unknown_labels": unknown_labels,
-    }
-    return Loaded(graph, labels, encoder, noted | counts)
+    notes = {"left_out": left_out, "unknown_labels": unknown_labels}
+    return Loaded(graph, labels, encoder, findings | counts | notes)
 
 
-def _read_nodes(source: TableSource) -> tuple[Table, FeatureColumns, str, str | None]:
-    """The nodes' table, its features by kind, and the names of its id and label columns."""
+def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
+    """The nodes' table, its features with their kinds, columns left out with the reason, and the
+    names of its id and label columns."""
     file = TableFile.open(source.nodes)
-    id_name = file.find(1 if source.id is None else source.id, "ids")
+    id_name = file.find_id(source.id)
     other_uses, label_name = {id_name: "the id"}, None
     if source.labels is not None:
         # Labels are elsewhere, but a column of that name here would give them away.
@@ -159,37 +156,28 @@ def _read_nodes(source: TableSource) -> tuple[Table, FeatureColumns, str, str | 
         if label_name == id_name:
             raise ValueError(f"column {id_name!r} of {file.path} cannot be both id and label")
         other_uses[label_name] = "the label"
-    uses = named_columns(file, other_uses, source.features, source.categorical, source.text)
+    columns_by_use = {FEATURE: source.features, CATEGORY: source.categorical, TEXT: source.text}
+    uses = named_columns(file, other_uses, columns_by_use)
     choose = source.features is None
     names = [id_name] if label_name is None else [id_name, label_name]
     if file.schema is not None:
-        columns = feature_columns(file.schema, str(file.path), uses, choose)
-        table = file.read([*names, *columns.names()])
+        columns, left_out = feature_columns(file.schema, str(file.path), uses, choose)
+        table = file.read([*names, *columns])
     else:
         as_written = [name for name, use in uses.items() if use != FEATURE]
-        named = [name for name in uses if name not in other_uses]
-        table = file.read(None if choose else [*names, *named], text=as_written)
-        columns = feature_columns(table.data.schema, str(file.path), uses, choose)
-    if not len(table):
-        raise ValueError(f"{file.path} has a header but no rows; a graph needs nodes")
-    return table, columns, id_name, label_name
+        features = [name for name in uses if name not in other_uses]
+        table = file.read(None if choose else [*names, *features], text=as_written)
+        columns, left_out = feature_columns(table.data.schema, str(file.path), uses, choose)
+    return table, columns, left_out, id_name, label_name
 
 
 def node_index(table: Table, id_name: str) -> Index:
     """The nodes' ids, all there and all different."""
     if not len(table):
-        raise ValueError(f"{table.path} has a header but no rows")
+        raise ValueError(f"{table.path} has a header but no rows; a graph needs nodes")
     index = Index(ids_of(table, id_name))
     index.require_different(table.where(id_name))
     return index
-
-
-def inputs_of(table: Table, npy: str | Path | None, npz: str | Path | None) -> Inputs:
-    return Inputs(
-        table,
-        None if npy is None else read_npy(npy, len(table)),
-        None if npz is None else read_npz(npz, len(table)),
-    )
 
 
 def raw_rows(features: Any) -> FeatureRows:

@@ -6,8 +6,7 @@ the same columns: means for gaps, categories, words. Scaling is not done here; s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,20 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from nodegp.component import Component
 from nodegp.io.arrays import in_range
-from nodegp.io.ids import names_of
+from nodegp.io.ids import TEXT, Index, names_of
 from nodegp.io.tables import Table, is_list, is_number, is_text
 from nodegp.io.words import amount
 
 __all__ = [
     "Categories",
-    "DenseFile",
     "Findings",
-    "Inputs",
     "Lists",
+    "MatrixFile",
     "Numbers",
     "Reader",
-    "SparseFile",
     "Words",
     "numbers",
 ]
@@ -37,55 +35,25 @@ MOST_CATEGORIES = 1_000
 MOST_WORDS = 20_000
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """All that describes some nodes: their table, and matrices with a row for each."""
-
-    table: Table
-    npy: np.ndarray | None = None
-    npz: sp.csr_array | None = None
+# What was noticed while readers were fitted, by column: "dropped_columns" has why one says nothing,
+# "missing_values" how many gaps it has.
+Findings = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What was noticed while readers were fitted, by column: why it says nothing, its gaps."""
-
-    dropped: dict[str, str] = field(default_factory=dict)
-    gaps: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Reader:
+class Reader(Component):
     """What readers share: they are plain data, and say which columns they need."""
 
-    registry: ClassVar[dict[str, type[Reader]]] = {}
     as_written: ClassVar[bool] = False  # a text file must not have its columns parsed
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        Reader.registry[cls.__name__] = cls
+    names: tuple[str, ...]
 
-    def read(self, inputs: Inputs) -> Any:
+    def read(self, table: Table) -> Any:
         """The raw matrix of these rows: csr or float64."""
         raise NotImplementedError
 
-    def columns(self) -> list[str]:
-        return []
-
     def describe(self) -> str:
         raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": type(self).__name__} | asdict(self)
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Reader:
-        settings = {name: _tuples(value) for name, value in data.items()}
-        return Reader.registry[settings.pop("type")](**settings)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -93,55 +61,40 @@ class Numbers(Reader):
     """Numeric and boolean columns. A gap is filled with the column's mean; a column that had
     gaps when fitted gets another beside it that says where (1 at a gap)."""
 
-    names: tuple[str, ...]
     means: tuple[float, ...]
     with_gaps: tuple[str, ...]
 
     @classmethod
-    def fit(
-        cls, table: Table, names: list[str], findings: Findings
-    ) -> tuple[Self, np.ndarray] | None:
-        """The reader and its matrix, as a million rows are not to be read twice; None if no
-        column says anything."""
-        columns: dict[str, np.ndarray] = {}
-        means = []
+    def fit(cls, table: Table, names: list[str], findings: Findings) -> Self | None:
+        """The reader; None if no column says anything."""
+        means: dict[str, float] = {}
         for name in names:
             values = numbers(table, name)
             present = values[~np.isnan(values)] if np.isnan(values.min()) else values
             n_gaps = len(values) - len(present)
             low, high = (present.min(), present.max()) if len(present) else (0, 0)
             if not len(present):
-                findings.dropped[name] = "empty"
+                findings["dropped_columns"][name] = "empty"
             elif high - low <= 1e-9 * max(abs(high), abs(low)) and not n_gaps:
-                findings.dropped[name] = "constant"
+                findings["dropped_columns"][name] = "constant"
             else:
-                columns[name] = values
-                means.append(float(present.mean()))
+                means[name] = float(present.mean())
                 if n_gaps:
-                    findings.gaps[name] = n_gaps
-        if not columns:
-            return None
-        reader = cls(tuple(columns), tuple(means), tuple(findings.gaps))
-        return reader, reader._filled(columns, len(table))
+                    findings["missing_values"][name] = n_gaps
+        with_gaps = tuple(findings["missing_values"])
+        return cls(tuple(means), tuple(means.values()), with_gaps) if means else None
 
-    def read(self, inputs: Inputs) -> np.ndarray:
-        table = inputs.table
-        return self._filled({name: numbers(table, name) for name in self.names}, len(table))
-
-    def _filled(self, columns: dict[str, np.ndarray], n_rows: int) -> np.ndarray:
-        matrix = np.zeros((n_rows, len(self.names) + len(self.with_gaps)))
-        marks = {name: len(self.names) + n for n, name in enumerate(self.with_gaps)}
+    def read(self, table: Table) -> np.ndarray:
+        width = len(self.names)
+        matrix = np.zeros((len(table), width + len(self.with_gaps)))
+        marks = {name: place for place, name in enumerate(self.with_gaps, width)}
         for n, (name, mean) in enumerate(zip(self.names, self.means, strict=True)):
-            matrix[:, n] = columns[name]
-            if np.isnan(columns[name].min()):
-                is_gap = np.isnan(columns[name])
-                matrix[is_gap, n] = mean
-                if name in marks:
-                    matrix[is_gap, marks[name]] = 1
+            matrix[:, n] = numbers(table, name)
+            is_gap = np.isnan(matrix[:, n])
+            matrix[is_gap, n] = mean
+            if name in marks:
+                matrix[:, marks[name]] = is_gap
         return matrix
-
-    def columns(self) -> list[str]:
-        return list(self.names)
 
     def describe(self) -> str:
         return amount(len(self.names), "numeric column")
@@ -176,7 +129,6 @@ def _first_word(column: pa.ChunkedArray) -> str:
 class Categories(Reader):
     """Columns of a few different values each, one-hot; nothing for a gap or a value not met."""
 
-    names: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
     as_written: ClassVar[bool] = True
 
@@ -193,26 +145,21 @@ class Categories(Reader):
                     f"categories (at most {MOST_CATEGORIES}); leave it out, or give it as text"
                 )
             if not values:
-                findings.dropped[name] = "empty"
+                findings["dropped_columns"][name] = "empty"
             elif len(values) == 1 and not column.null_count:
-                findings.dropped[name] = "constant"
+                findings["dropped_columns"][name] = "constant"
             else:
                 categories[name] = tuple(values)
         return cls(tuple(categories), tuple(categories.values())) if categories else None
 
-    def read(self, inputs: Inputs) -> sp.csr_array:
+    def read(self, table: Table) -> sp.csr_array:
         parts = []
         for name, values in zip(self.names, self.values, strict=True):
-            column = _category(inputs.table, name)
-            codes = pc.index_in(column, value_set=pa.array(values, column.type))
-            place = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
+            place = Index(pa.array(values, TEXT)).find(_category(table, name))
             rows = np.flatnonzero(place >= 0)
             shape = (len(place), len(values))
             parts.append(sp.csr_array((np.ones(len(rows)), (rows, place[rows])), shape=shape))
         return sp.csr_array(sp.hstack(parts, format="csr"))
-
-    def columns(self) -> list[str]:
-        return list(self.names)
 
     def describe(self) -> str:
         width = sum(len(values) for values in self.values)
@@ -221,7 +168,7 @@ class Categories(Reader):
 
 
 def _category(table: Table, name: str) -> pa.ChunkedArray:
-    return names_of(table, name, "categories").cast(pa.large_string())
+    return names_of(table, name, "categories").cast(TEXT)
 
 
 @dataclass(frozen=True)
@@ -229,7 +176,6 @@ class Words(Reader):
     """How often each known word stands in a text. Known are the words of two letters or more
     that at least two of the texts fitted on have; if there are too many, the commonest."""
 
-    name: str
     words: tuple[str, ...]
     as_written: ClassVar[bool] = True
 
@@ -243,17 +189,14 @@ class Words(Reader):
                 f"{table.where(name)} has no word that two nodes share, so its text says nothing "
                 "of them; leave it out"
             ) from None
-        return cls(name, tuple(vectorizer.get_feature_names_out().tolist()))
+        return cls((name,), tuple(vectorizer.get_feature_names_out().tolist()))
 
-    def read(self, inputs: Inputs) -> sp.csr_array:
+    def read(self, table: Table) -> sp.csr_array:
         vectorizer = _vectorizer(vocabulary=list(self.words))
-        return sp.csr_array(vectorizer.transform(_texts(inputs.table, self.name)))
-
-    def columns(self) -> list[str]:
-        return [self.name]
+        return sp.csr_array(vectorizer.transform(_texts(table, *self.names)))
 
     def describe(self) -> str:
-        return f"text of {self.name!r} ({amount(len(self.words), 'word')})"
+        return f"text of {self.names[0]!r} ({amount(len(self.words), 'word')})"
 
 
 def _texts(table: Table, name: str) -> list[str]:
@@ -273,7 +216,6 @@ def _vectorizer(**settings: Any) -> Any:
 class Lists(Reader):
     """A column of lists of numbers, all of one length: dense embeddings. A gap gives zeros."""
 
-    name: str
     width: int
 
     @classmethod
@@ -284,14 +226,15 @@ class Lists(Reader):
                 f"{table.where(name)} has lists of different lengths or none at all; an embedding "
                 "has as many numbers for every node"
             )
-        return cls(name, int(lengths[0]))
+        return cls((name,), int(lengths[0]))
 
-    def read(self, inputs: Inputs) -> np.ndarray:
-        column, where = inputs.table.column(self.name), inputs.table.where(self.name)
+    def read(self, table: Table) -> np.ndarray:
+        (name,) = self.names
+        column, where = table.column(name), table.where(name)
         if not is_list(column.type):
             raise ValueError(f"{where} holds {column.type}, not lists of numbers")
         is_other = pc.not_equal(pc.list_value_length(column), self.width)
-        inputs.table.refuse(self.name, is_other, f"has a list of another length than {self.width}")
+        table.refuse(name, is_other, f"has a list of another length than {self.width}")
         values = pc.list_flatten(column)
         flat = values.to_numpy(zero_copy_only=False)
         if values.null_count or not in_range(flat).all():
@@ -301,27 +244,23 @@ class Lists(Reader):
         matrix[pc.is_valid(column).to_numpy(zero_copy_only=False)] = flat.reshape(-1, self.width)
         return matrix
 
-    def columns(self) -> list[str]:
-        return [self.name]
-
     def describe(self) -> str:
-        return f"embedding {self.name!r} ({amount(self.width, 'number')})"
+        return f"embedding {self.names[0]!r} ({amount(self.width, 'number')})"
 
 
 @dataclass(frozen=True)
-class _MatrixFile(Reader):
-    """The rows of a matrix in a file of its own."""
+class MatrixFile(Reader):
+    """The rows of a matrix in a file of its own, dense (.npy) or sparse (.npz)."""
 
+    ending: str
     width: int
-    word: ClassVar[str]
-    ending: ClassVar[str]
 
-    def read(self, inputs: Inputs) -> Any:
-        matrix = getattr(inputs, self.ending)
+    def read(self, table: Table) -> Any:
+        matrix = table.matrices.get(self.ending)
         option = f"--features-{self.ending} (in Python features_{self.ending}=)"
         if matrix is None:
             raise ValueError(
-                f"the model was fitted with a {self.word} matrix; give one for these nodes too, "
+                f"the model was fitted with a {self._word} matrix; give one for these nodes too, "
                 f"with {option}"
             )
         if matrix.shape[1] != self.width:
@@ -332,16 +271,8 @@ class _MatrixFile(Reader):
         return matrix
 
     def describe(self) -> str:
-        return f"{self.word} matrix ({amount(self.width, 'column')})"
+        return f"{self._word} matrix ({amount(self.width, 'column')})"
 
-
-class DenseFile(_MatrixFile):
-    """The rows of a .npy file."""
-
-    word, ending = "dense", "npy"
-
-
-class SparseFile(_MatrixFile):
-    """The rows of a .npz file."""
-
-    word, ending = "sparse", "npz"
+    @property
+    def _word(self) -> str:
+        return "sparse" if self.ending == "npz" else "dense"

@@ -50,20 +50,17 @@ class Summary:
 
     def rows(self) -> list[tuple[str, str]]:
         """Lines to print: what, and how much. Oddities are left out where there are none."""
+        share = 100 * self.labelled / max(self.nodes, 1)
+        commonest = sorted((self.classes or {}).items(), key=lambda item: -item[1])
+        largest = f" (largest: {self.largest_component:,} nodes)" if self.components > 1 else ""
         lines = [
             ("nodes", f"{self.nodes:,}"),
             ("edges", f"{self.edges:,}"),
             ("features", f"{self.features:,}" + "".join(f"; {s}" for s in self.sources)),
+            ("classes", listed([f"{name} {count:,}" for name, count in commonest])),
+            ("labelled", f"{self.labelled:,} ({share:.1f} % of the nodes)" if commonest else ""),
+            ("components", f"{self.components:,}{largest}"),
         ]
-        if self.classes is not None:
-            share = 100 * self.labelled / max(self.nodes, 1)
-            commonest = sorted(self.classes.items(), key=lambda item: -item[1])
-            lines += [
-                ("classes", listed([f"{name} {count:,}" for name, count in commonest])),
-                ("labelled", f"{self.labelled:,} ({share:.1f} % of the nodes)"),
-            ]
-        largest = f" (largest: {self.largest_component:,} nodes)" if self.components > 1 else ""
-        lines.append(("components", f"{self.components:,}{largest}"))
         oddities = [
             ("isolated nodes", self.isolated_nodes, ""),
             ("repeated edges", self.repeated_edges, " (either way round), counted once"),
@@ -74,14 +71,12 @@ class Summary:
             ("empty feature rows", self.empty_rows, ""),
         ]
         lines += [(what, f"{count:,}{remark}") for what, count, remark in oddities if count]
-        if self.missing_values:
-            gaps = [f"{name} {count:,}" for name, count in self.missing_values.items()]
-            lines.append(("missing numbers", f"{listed(gaps)}; set to the mean and marked"))
+        gaps = listed([f"{name} {count:,}" for name, count in self.missing_values.items()])
+        lines.append(("missing numbers", gaps and f"{gaps}; set to the mean and marked"))
         for what, columns in (("dropped", self.dropped_columns), ("left out", self.left_out)):
-            if columns:
-                reasons = [f"{name} ({why})" for name, why in columns.items()]
-                lines.append((f"columns {what}", listed(reasons)))
-        return lines
+            reasons = listed([f"{name} ({why})" for name, why in columns.items()])
+            lines.append((f"columns {what}", reasons))
+        return [(what, text) for what, text in lines if text]
 
     def remarks(self) -> list[str]:
         """What looks like a mistake, or like too little to learn from."""
@@ -118,12 +113,12 @@ class Summary:
         return data
 
 
-def summarise(graph: Graph, encoder: Encoder, noted: Mapping[str, Any]) -> Summary:
-    """Look at a graph, and add what was noted on the way to it."""
+def summarise(graph: Graph, encoder: Encoder, findings: Mapping[str, Any]) -> Summary:
+    """Look at a graph, and add what was found on the way to it."""
     # In a symmetric matrix the strong components are all components, and cost no transpose.
     components, member = connected_components(graph.adjacency, connection="strong")
     return Summary(
-        **noted,
+        **findings,
         nodes=graph.n_nodes,
         edges=graph.n_edges,
         features=graph.n_features,
@@ -138,8 +133,6 @@ def summarise(graph: Graph, encoder: Encoder, noted: Mapping[str, Any]) -> Summa
 def _empty_rows(features: Any) -> int:
     if features is None:
         return 0
-    if hasattr(features, "indptr"):
-        filled = features @ np.ones(features.shape[1])
-        maybe = np.flatnonzero(filled == 0)
-        return int(np.count_nonzero(abs(features[maybe]).sum(axis=1) == 0))
-    return int(np.count_nonzero(~features.any(axis=1)))
+    # Few rows have a sum of zero: only these are looked at entry by entry.
+    maybe = np.flatnonzero(features @ np.ones(features.shape[1], features.dtype) == 0)
+    return int(np.count_nonzero(abs(features[maybe]).sum(axis=1) == 0))

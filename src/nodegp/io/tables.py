@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as _types
 
+from nodegp.io.arrays import read_matrix
 from nodegp.io.formats import Format, endings, format_of, reading
 from nodegp.io.words import amount, listed, short
 
@@ -29,17 +30,25 @@ _COMPARED = 1_000  # columns looked at for one that may have been meant
 
 @dataclass(frozen=True)
 class Table:
-    """Columns that were read, and the file that they came from."""
+    """Columns that were read, the file that they came from, and matrices with a row for each of
+    theirs by the endings of their own files' names."""
 
     path: Path
     data: pa.Table
     is_text: bool  # where a number is only known by how it is written
+    matrices: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.data.num_rows
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self.data.column(name)
+
+    def with_matrices(self, **paths: str | Path | None) -> Table:
+        """The same with the matrices in these files."""
+        files = {ending: path for ending, path in paths.items() if path is not None}
+        matrices = {ending: read_matrix(path, ending, len(self)) for ending, path in files.items()}
+        return replace(self, matrices=matrices)
 
     def where(self, name: str) -> str:
         return f"column {name!r} of {self.path}"
@@ -115,6 +124,12 @@ class TableFile:
         guess = f" Did you mean {near[0]!r}?" if near else ""
         names = listed([repr(short(name)) for name in self.names])
         raise ValueError(f"{self.path} has no column {column!r} for {what}; it has {names}.{guess}")
+
+    def find_id(self, id: Column | None, usual: Column | None = None) -> str:
+        """The column of ids; by default the usual one if the file has it, and else the first."""
+        if id is None:
+            id = usual if usual in self.names else 1
+        return self.find(id, "ids")
 
     def read(self, columns: Sequence[str] | None = None, text: Sequence[str] = ()) -> Table:
         """Read these columns (all by default).

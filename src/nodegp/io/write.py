@@ -20,11 +20,16 @@ __all__ = ["check_output", "write_tables"]
 _BETWEEN = "|"  # the items of a list, in a text file
 
 
-def check_output(path: str | Path) -> None:
-    """Refuse a name that :func:`write_tables` cannot write, before hours of work are lost."""
-    path = Path(path)
-    _format(path)
-    check_place(path)
+def check_output(path: str | Path) -> tuple[Format, bool]:
+    """Refuse a name that :func:`write_tables` cannot write, before hours of work are lost; returns
+    the format, and whether the file is to be compressed."""
+    format_, is_zipped = format_of(Path(path))
+    if format_ is None or not format_.can_write:
+        raise ValueError(
+            f"{path}: cannot tell the format from the name; use {endings(to_write=True)}"
+        )
+    check_place(Path(path))
+    return format_, is_zipped
 
 
 def write_tables(path: str | Path | None, tables: Iterable[pa.Table]) -> int:
@@ -36,23 +41,12 @@ def write_tables(path: str | Path | None, tables: Iterable[pa.Table]) -> int:
     """
     if path is None:
         return _write(FORMATS[".csv"], sys.stdout.buffer, tables)
-    path = Path(path)
-    check_output(path)
-    format_, is_zipped = _format(path)
+    format_, is_zipped = check_output(path)
     with ExitStack() as stack:
-        file: Any = stack.enter_context(open_atomically(path))
+        file: Any = stack.enter_context(open_atomically(Path(path)))
         if is_zipped:
             file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="wb", mtime=0))
         return _write(format_, file, tables)
-
-
-def _format(path: Path) -> tuple[Format, bool]:
-    format_, is_zipped = format_of(path)
-    if format_ is None or not format_.can_write:
-        raise ValueError(
-            f"{path}: cannot tell the format from the name; use {endings(to_write=True)}"
-        )
-    return format_, is_zipped
 
 
 def _write(format_: Format, file: Any, tables: Iterable[pa.Table]) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from nodegp.datasets.base import Dataset
+from nodegp.datasets import Dataset
 from nodegp.graph import Graph
 
 __all__ = ["hub_graph", "synthetic"]
@@ -191,15 +191,15 @@ def _pair(
 
     # Across classes: pair at random, keep what joins two classes, shuffle the rest again. A round
     # leaves about one in n_classes; what 30 rounds leave is of one class, and is dropped.
-    left, left_class = nodes[~is_within], classes[~is_within]
+    rest, rest_class = nodes[~is_within], classes[~is_within]
     for _ in range(30):
-        if len(left) < 2:
+        if len(rest) < 2:
             break
-        order = rng.permutation(len(left))[: len(left) // 2 * 2].reshape(2, -1)
-        across = left_class[order[0]] != left_class[order[1]]
-        pairs.append((left[order[0][across]], left[order[1][across]]))
+        order = rng.permutation(len(rest))[: len(rest) // 2 * 2].reshape(2, -1)
+        across = rest_class[order[0]] != rest_class[order[1]]
+        pairs.append((rest[order[0][across]], rest[order[1][across]]))
         again = order[:, ~across].ravel()
-        left, left_class = left[again], left_class[again]
+        rest, rest_class = rest[again], rest_class[again]
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
