@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 from conftest import KERNELS
+from nodegp import plugins
 from nodegp.component import Component, from_dict
 from nodegp.filters import Filter, Identity, NeighbourMean
 from nodegp.kernels import RBF, Constant, Kernel, Linear, Matern, Polynomial, Scaled, Sum
@@ -39,7 +43,7 @@ def test_numpy_numbers_are_saved_too():
 
 
 def test_from_dict_names_the_unknown_type():
-    with pytest.raises(ValueError, match="unknown component 'Wavelet'"):
+    with pytest.raises(ValueError, match="unknown component 'Wavelet': import the module"):
         from_dict({"type": "Wavelet"})
 
 
@@ -147,3 +151,23 @@ def test_every_kernel_and_filter_registers_itself():
     for base in (Kernel, Filter):
         for cls in (c for c in base.__subclasses__() if c.__module__.startswith("nodegp.")):
             assert Component.registry[cls.__name__] is cls
+
+
+def test_an_alias_belongs_to_one_class():
+    with pytest.raises(ValueError, match="NeighbourMean has the alias 'mean' already"):
+
+        @dataclass(frozen=True)
+        class AnotherMean(Filter):
+            alias: ClassVar = "mean"
+
+            def weights(self, graph, nodes):
+                return None
+
+
+def test_a_plugin_that_cannot_be_imported_is_left_out(monkeypatch):
+    broken = EntryPoint("broken", "no_such_module:THING", "nodegp.baselines")
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [broken])
+    with pytest.warns(UserWarning, match="no_such_module:THING .*cannot be imported"):
+        assert plugins.baselines() == {}
+    with pytest.warns(UserWarning, match="left out"):
+        assert plugins.commands() == {}

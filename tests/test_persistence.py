@@ -301,7 +301,7 @@ def test_the_file_is_arrays_and_json(saved, monkeypatch):
     )
     description = json.loads(header["__metadata__"]["nodegp"])
     assert description["format"] == "nodegp-model"
-    assert description["version"] == 2
+    assert description["version"] == 3
 
 
 ODD_NAMES = ["", "a", "é", "日本", "😀", "two\nlines", 'q"uote', "\x00\x01", "\ud800"]

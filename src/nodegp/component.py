@@ -16,7 +16,11 @@ from typing import Any, ClassVar, Self
 
 from nodegp.plugins import load_components
 
-__all__ = ["Component", "aliases", "as_component", "from_dict"]
+__all__ = ["Component", "UnknownComponentError", "aliases", "as_component", "from_dict"]
+
+
+class UnknownComponentError(ValueError):
+    """A saved component whose class is not known here."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,13 @@ class Component:
                 f"there is a component {cls.__name__} already, in {other.__module__}; saved models "
                 "name components, so choose another name"
             )
+        kin = set(cls.__mro__) - {Component, object}
+        for known in Component.registry.values():
+            same = (
+                cls.__name__ != known.__name__ and vars(cls).get("alias", "") == known.alias != ""
+            )
+            if same and kin & set(known.__mro__):
+                raise ValueError(f"{known.__name__} has the alias {cls.alias!r} already")
         Component.registry[cls.__name__] = cls
         cls.__repr__ = Component.__repr__  # type: ignore[method-assign]  # not dataclass's own
 
@@ -178,7 +189,8 @@ def as_component(value: Any, kind: Any, what: str) -> Any:
     if isinstance(value, str) and value in names:
         return names[value]()
     raise ValueError(
-        f"{what} must be one of {list(names)} or a {kind.__name__} object, got {value!r}"
+        f"{what} must be one of {list(names)}, or an object that is a kind of {kind.__name__}, got "
+        f"{value!r}"
     )
 
 
@@ -189,5 +201,8 @@ def from_dict(data: Mapping[str, Any]) -> Component:
     if name not in Component.registry:
         load_components()
     if name not in Component.registry:
-        raise ValueError(f"unknown component {name!r}; this version of nodegp does not have it")
+        raise UnknownComponentError(
+            f"unknown component {name!r}: import the module that defines it first, or use the "
+            "version of nodegp that has it"
+        )
     return Component.registry[name](**{key: _built(value) for key, value in settings.items()})

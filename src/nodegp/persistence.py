@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from nodegp.component import Component, from_dict
+from nodegp.component import Component, UnknownComponentError, from_dict
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
 from nodegp.files import check_place, write_atomically
 from nodegp.graph import Graph
@@ -36,7 +36,7 @@ from nodegp.rows import Rows
 __all__ = ["ModelFileError", "checksum", "load", "save"]
 
 FORMAT = "nodegp-model"
-VERSION = 2
+VERSION = 3
 
 _ESTIMATORS: dict[str, Any] = {
     kind.__name__: kind for kind in (GraphGPClassifier, GraphGPRegressor)
@@ -132,11 +132,13 @@ def load(path: str | Path) -> Any:
         raise ModelFileError(path, f"has format version {version}{remedy}")
     if version < VERSION:
         remedy = "which this version does not read; fit the model again and save it."
-        raise ModelFileError(path, f"has format version {version}, of nodegp 0.1, {remedy}")
+        raise ModelFileError(path, f"has format version {version}, of an earlier nodegp, {remedy}")
     if description.pop("checksum", None) != checksum(description, stored):
         raise ModelFileError(path, "is damaged: it is not as it was written")
     try:
         return _rebuild(description, _Arrays(stored))
+    except UnknownComponentError as error:
+        raise ModelFileError(path, f"cannot be read: {error}") from error
     except Exception as error:  # whatever a description that makes no sense sets off
         kind = type(error).__name__
         raise ModelFileError(

@@ -6,7 +6,8 @@ They say so by entry points, of which the library reads the names; it imports no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -17,7 +18,7 @@ __all__ = ["baselines", "commands", "datasets", "load_components"]
 def commands() -> dict[str, Any]:
     """Commands by name (group ``nodegp.commands``): functions that typer can make into commands,
     and typer's own apps of several."""
-    return {entry.name: entry.load() for entry in entry_points(group="nodegp.commands")}
+    return dict(_loaded("nodegp.commands"))
 
 
 def baselines() -> dict[str, Callable[..., Any]]:
@@ -38,11 +39,20 @@ def datasets() -> dict[str, Callable[..., Any]]:
 def load_components() -> None:
     """Import the modules of the group ``nodegp.components``, whose classes are known from then on
     by their names."""
-    for entry in entry_points(group="nodegp.components"):
-        entry.load()
+    list(_loaded("nodegp.components"))
 
 
 def _mappings(group: str) -> dict[str, Callable[..., Any]]:
-    return {
-        name: value for entry in entry_points(group=group) for name, value in entry.load().items()
-    }
+    return {name: value for _, mapping in _loaded(group) for name, value in mapping.items()}
+
+
+def _loaded(group: str) -> Iterator[tuple[str, Any]]:
+    """What is under each entry; one that cannot be imported is warned of and left out."""
+    for entry in entry_points(group=group):
+        try:
+            yield entry.name, entry.load()
+        except ImportError as error:
+            warnings.warn(
+                f"the plug-in {entry.value} ({group}) cannot be imported and is left out: {error}",
+                stacklevel=3,
+            )
