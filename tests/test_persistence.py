@@ -407,7 +407,7 @@ def test_the_first_version_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(ModelFileError) as caught:
         nodegp.load(tmp_path / "old.nodegp")
     assert str(caught.value) == (
-        f"{str(tmp_path / 'old.nodegp')!r} has format version 1, of nodegp 0.1, which this "
+        f"{str(tmp_path / 'old.nodegp')!r} has format version 1, of an earlier nodegp, which this "
         "version does not read; fit the model again and save it."
     )
 

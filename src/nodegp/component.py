@@ -46,13 +46,11 @@ class Component:
                 f"there is a component {cls.__name__} already, in {other.__module__}; saved models "
                 "name components, so choose another name"
             )
-        kin = set(cls.__mro__) - {Component, object}
-        for known in Component.registry.values():
-            same = (
-                cls.__name__ != known.__name__ and vars(cls).get("alias", "") == known.alias != ""
-            )
-            if same and kin & set(known.__mro__):
-                raise ValueError(f"{known.__name__} has the alias {cls.alias!r} already")
+        alias, kin = vars(cls).get("alias"), set(cls.__mro__) - {Component, object}
+        for name, known in Component.registry.items() if alias else ():
+            is_taken = name != cls.__name__ and vars(known).get("alias") == alias
+            if is_taken and kin.intersection(known.__mro__):
+                raise ValueError(f"{name} has the alias {alias!r} already")
         Component.registry[cls.__name__] = cls
         cls.__repr__ = Component.__repr__  # type: ignore[method-assign]  # not dataclass's own
 
