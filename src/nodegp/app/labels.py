@@ -8,31 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from nodegp.app.errors import OptionError
-from nodegp.io.tables import TableFile
+from nodegp.app.frontend import OptionError
+from nodegp.io.ids import TEXT, Index, as_names
 
-__all__ = ["Labels", "NodeNames", "as_pairs", "changes", "own_column", "require_classes"]
+__all__ = ["Labels", "as_pairs", "changes", "positions", "require_classes"]
 
 # A table of ids and labels, or pairs of them.
 Labels = str | Path | Mapping[Any, Any] | Iterable[tuple[Any, Any]]
 
 
-class NodeNames:
-    """The numbers of nodes by the names that a user calls them by."""
-
-    def __init__(self, ids: np.ndarray):
-        self._numbers = {str(name): number for number, name in enumerate(ids.tolist())}
-
-    def positions(self, names: Iterable[Any]) -> np.ndarray:
-        """Where these nodes stand in the graph."""
-        numbers = []
-        for name in map(str, names):
-            if name not in self._numbers:
-                examples = ", ".join(list(self._numbers)[:3])
-                raise ValueError(f"there is no node {name!r}; ids look like {examples}")
-            numbers.append(self._numbers[name])
-        return np.array(numbers, dtype=np.intp)
+def positions(names: Iterable[Any], ids: np.ndarray) -> np.ndarray:
+    """Where nodes stand in the graph, by the names that a user calls them by."""
+    names = [str(name) for name in names]
+    places = Index(as_names(ids)).find(pa.array(names, TEXT))
+    if (places < 0).any():
+        examples = ", ".join(map(str, ids[:3]))
+        raise ValueError(
+            f"there is no node {names[np.argmax(places < 0)]!r}; ids look like {examples}"
+        )
+    return places.astype(np.intp)
 
 
 def as_pairs(
@@ -55,15 +51,11 @@ def as_pairs(
     return answers
 
 
-def own_column(path: str | Path, name: str) -> str | None:
-    """The name of a column in earlier tables, if this one has it too."""
-    return name if name in TableFile.open(path).names else None
-
-
-def changes(before: np.ndarray, values: np.ndarray) -> tuple[int, int]:
+def changes(before: np.ndarray, values: np.ndarray) -> dict[str, int]:
     """How many nodes get a label, and how many get another."""
     is_new = np.array([label is None for label in before], dtype=bool)
-    return int(is_new.sum()), int((before[~is_new] != values[~is_new]).sum())
+    replaced = before[~is_new] != values[~is_new]
+    return {"new_labels": int(is_new.sum()), "replaced_labels": int(replaced.sum())}
 
 
 def require_classes(source: str, values: np.ndarray, classes: list[Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodegp.app.errors import OptionError
+from nodegp.app.frontend import STRATEGY_NAMES, OptionError
 
 __all__ = ["comma_list", "table_options", "takes"]
 
@@ -61,8 +61,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "update out": "Where to; over MODEL by default.",
         "query count": "How many nodes to ask about.",
         "explain count": "How many of each to list.",
-        "strategy": "sopt, vopt, hybrid, gp-vopt, gp-eer, s2, random, degree, entropy, margin, "
-        "bald or eer; see below.",
+        "strategy": f"{', '.join(STRATEGY_NAMES[:-1])} or {STRATEGY_NAMES[-1]}; see below.",
         "folds": "Fit again with each of so many parts of the labels hidden.",
         "evaluate labels": "Table of ids and labels that the model has not seen, to score on.",
         "update labels": "Table of ids and labels; rows without a label are skipped.",

@@ -15,7 +15,7 @@ __all__ = ["Terminal", "as_json", "facts", "grid"]
 
 def as_json(value: Any) -> None:
     """Print a result, or plain data with results in it."""
-    from nodegp.app.results import plain
+    from nodegp.app.frontend import plain
 
     print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
