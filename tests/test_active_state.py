@@ -16,7 +16,7 @@ from nodegp.active import (
     strategies,
     suggest,
 )
-from nodegp.active import field as field_module
+from nodegp.active import design as field_module
 from nodegp.active import latent as latent_module
 from nodegp.datasets.synthetic import synthetic
 from nodegp.filters import PageRank

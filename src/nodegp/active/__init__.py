@@ -8,8 +8,8 @@
 from nodegp.active.acquisition import STRATEGIES, Acquisition, Choice, Situation, strategies
 from nodegp.active.design import SOPT, VOPT
 from nodegp.active.gpvopt import GPVOPT, Hybrid
+from nodegp.active.latent import PosteriorModel
 from nodegp.active.learner import ActiveLearner, Step, suggest
-from nodegp.active.model import PosteriorModel
 from nodegp.active.simple import Degree, Entropy, Margin, Random
 from nodegp.active.stopping import Advice, advice
 

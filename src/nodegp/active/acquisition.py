@@ -117,8 +117,7 @@ class Acquisition(ABC):
                 return picked
             open_[node] = apart[node] = False
             if self.keeps_apart:
-                start, stop = situation.graph.adjacency.indptr[node : node + 2]
-                apart[situation.graph.adjacency.indices[start:stop]] = False
+                apart[situation.graph.adjacency[[node]].indices] = False
             scores = rounds.send(node)
 
     def choose(self, situation: Situation, n: int = 1) -> np.ndarray:

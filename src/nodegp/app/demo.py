@@ -14,16 +14,12 @@ from nodegp.datasets import load_dataset
 
 __all__ = ["run_demo"]
 
-_OF_MODEL = ("labels", "elbo", "converged", "temperature")
-_OF_RECIPE = ("recipe", "filter", "kernel", "likelihood")
-_OF_TEST = ("accuracy", "log_loss", "calibration_error")
-
 
 def run_demo(options: ModelOptions, doubtful: int = 5) -> dict[str, Any]:
     """Fit Cora's 140 public labels, and evaluate on its public test nodes.
 
-    Gives the numbers of the model, and as ``doubtful`` the papers whose topic is least clear, each
-    with its two likeliest topics.
+    Gives the model in numbers (:meth:`Project.info`), its scores, and as ``doubtful`` the papers
+    whose topic is least clear, each with its two likeliest topics.
     """
     data = load_dataset("cora")
     project = Project(data.graph, options=options)
@@ -34,6 +30,7 @@ def run_demo(options: ModelOptions, doubtful: int = 5) -> dict[str, Any]:
     )
     project.answer(training)
     info = project.fit()
+    seconds_fit = info.pop("seconds")
     model = project.model
     assert model is not None
     started = time.perf_counter()
@@ -42,18 +39,13 @@ def run_demo(options: ModelOptions, doubtful: int = 5) -> dict[str, Any]:
     scores = project.evaluate(labels=test).own.scores()
     entropy = entr(proba).sum(axis=1)
     entropy[model.labelled_] = -np.inf
-    return {
-        "papers": data.graph.n_nodes,
-        "citations": data.graph.n_edges,
-        "topics": len(data.class_names),
-        **{name: info[name] for name in _OF_MODEL + _OF_RECIPE},
-        **{name: scores[name] for name in _OF_TEST},
+    return info | {
+        **{name: scores[name] for name in ("accuracy", "log_loss", "calibration_error")},
         **{f"loo_{name}": info["leave_one_out"][name] for name in ("accuracy", "log_loss")},
         "iterations": model.n_iter_,
         "preprocessing": model.preprocessing_,
-        "hyperparameters": model.prior_.parameters(),
         "learnt": sorted(model.prior_.free_parameters()),
-        "seconds_fit": info["seconds"],
+        "seconds_fit": seconds_fit,
         "seconds_predict_all": seconds,
         "doubtful": [
             {

@@ -124,39 +124,34 @@ def rivals(names: Sequence[str], seed: int) -> dict[str, Any]:
 
 def evaluation_page(comparison: Comparison, name: str) -> str:
     """HTML with scores, doubts, reliability and confusion; ``name`` is what was evaluated."""
-    own, confusion = comparison.own, comparison.confusion()
-    scores = Table(
-        "scores",
-        "Scores",
-        ("method", "", "accuracy %", "s.e.", "log loss", "Brier score", "calibration error"),
-        [
-            (method, "", f"{100 * accuracy:.1f}", f"{100 * error:.1f}", *map("{:.3f}".format, rest))
-            for method, accuracy, error, *rest in comparison.scores().rows
-        ],
-        (
-            "Log loss in nats, Brier score from 0 to 2, calibration error over 15 bins of equal "
-            "width: the smaller the better. s.e.: standard error of the accuracy.",
-        ),
-    )
-    doubt = [
-        Table(
-            f"doubt-{number}",
-            table.title,
-            (table.columns[0], "", *table.columns[1:]),
-            [(method, "", *map("{:.3f}".format, values)) for method, *values in table.rows],
-        )
-        for number, table in enumerate(comparison.doubt())
+
+    def table(name: str, source: ScoreTable, *notes: str) -> Table:
+        # The second column is for words, as in the laboratory's reports.
+        rows = [(head, "", *map(_cell, values)) for head, *values in source.rows]
+        return Table(name, source.title, (source.columns[0], "", *source.columns[1:]), rows, notes)
+
+    columns = ["method", "accuracy %", "s.e.", "log loss", "Brier score", "calibration error"]
+    rows = [
+        [method, f"{100 * accuracy:.1f}", f"{100 * error:.1f}", *rest]
+        for method, accuracy, error, *rest in comparison.scores().rows
     ]
-    errors = Table(
-        "confusion",
-        "Confusion",
-        ("true class", "", *confusion.columns[1:]),
-        [(true, "", *map(str, counts)) for true, *counts in confusion.rows],
-        ("Rows: true classes; columns: predicted ones.",),
+    how_to_read = (
+        "Log loss in nats, Brier score from 0 to 2, calibration error over 15 bins of equal width: "
+        "the smaller the better. s.e.: standard error of the accuracy."
     )
+    parts: list[Table | Figure] = [
+        table("scores", ScoreTable("Scores", columns, rows), how_to_read),
+        *(table(f"doubt-{number}", one) for number, one in enumerate(comparison.doubt())),
+        _reliability(comparison),
+        table("confusion", comparison.confusion(), "Rows: true classes; columns: predicted ones."),
+    ]
+    own = comparison.own
     lead = f"{name}: {own.how}, {len(own.y):,} labels in {len(own.classes)} classes."
-    figure = _reliability(comparison)
-    return page("How good are the predictions?", lead, [scores, *doubt, figure, errors])
+    return page("How good are the predictions?", lead, parts)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _reliability(comparison: Comparison) -> Figure:

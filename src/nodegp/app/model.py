@@ -34,15 +34,10 @@ class ModelOptions:
 
     def classifier(self, unlabelled: Any = -1, *, encoded: bool = False) -> GraphGPClassifier:
         """A classifier to fit; features that a table's encoder has made are taken as they are."""
+        chosen = {name: value for name, value in vars(self).items() if name != "seed"}
+        preprocessing = "raw" if encoded else None
         return GraphGPClassifier(
-            self.recipe,
-            likelihood=self.likelihood,
-            filter=self.filter,
-            preprocessing="raw" if encoded else None,
-            engine=self.engine,
-            calibrate=self.calibrate,
-            unlabelled=unlabelled,
-            random_state=self.seed,
+            **chosen, preprocessing=preprocessing, unlabelled=unlabelled, random_state=self.seed
         )
 
 

@@ -21,10 +21,9 @@ from nodegp.active import advice, strategies, suggest
 from nodegp.app.evaluation import Comparison, rivals
 from nodegp.app.explanation import explain
 from nodegp.app.frontend import SILENT, OptionError, Progress, check_share
-from nodegp.app.labels import Labels, as_pairs, changes, positions, require_classes
 from nodegp.app.model import DEFAULT, ModelOptions, describe
 from nodegp.app.predictions import Predictions
-from nodegp.app.questions import Questions
+from nodegp.app.questions import Labels, Questions, as_pairs, changes, positions, require_classes
 from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.io import Encoder, Loaded, Summary, TableSource, join_tables, read_labels, read_tables

@@ -165,6 +165,7 @@ def model_facts(info: dict[str, Any]) -> list[tuple[str, str]]:
     scores = info["leave_one_out"]
     learnt = ", ".join(f"{name} {float(v):.3g}" for name, v in info["hyperparameters"].items())
     unfinished = "" if info["converged"] else " (not converged)"
+    off = " (off)" if info["temperature"] == 1.0 else ""
     return [
         ("labels", f"{info['labels']:,} in {amount(len(info['classes']), 'class', 'classes')}"),
         (
@@ -174,7 +175,7 @@ def model_facts(info: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("model", f"{info['recipe'] or info['filter'] + ' filter'}, {info['likelihood']}"),
         ("hyper-parameters", learnt or "none"),
-        ("temperature", f"{info['temperature']:.2f}"),
+        ("temperature", f"{info['temperature']:.2f}{off}"),
         ("evidence bound", f"{info['elbo']:.2f}{unfinished}"),
     ]
 
@@ -185,8 +186,6 @@ def demo(recipe, likelihood, calibrate, doubtful, as_json):
 
     Cora: 2,708 papers in 7 topics, linked by citations. Takes about a second.
     """
-    from rich.text import Text
-
     from nodegp.app import ModelOptions
     from nodegp.app.demo import run_demo
 
@@ -194,37 +193,19 @@ def demo(recipe, likelihood, calibrate, doubtful, as_json):
     if as_json:
         show.as_json(n)
         return
-    learnt = ", ".join(
-        f"{name} {value:.3g}" + ("" if name in n["learnt"] else " (fixed)")
-        for name, value in n["hyperparameters"].items()
-    )
-    unfinished = "" if n["converged"] else " [red](not converged)[/]"
-    rows = {
-        "test accuracy": f"[bold green]{n['accuracy']:.1%}[/] on 1,000 papers",
-        "log loss": f"{n['log_loss']:.3f}",
-        "calibration error": f"{n['calibration_error']:.3f}",
-        "leave-one-out": f"{n['loo_accuracy']:.1%} accuracy, log loss {n['loo_log_loss']:.3f} "
-        "(from the labels alone)",
-        "seconds": f"{n['seconds_fit']:.2f} to fit, {n['seconds_predict_all']:.2f} to predict all "
-        "papers",
-        "model": f"{n['recipe'] or n['filter'] + ' filter'}, {n['likelihood']}, features "
-        f"{n['preprocessing']}",
-        "hyper-parameters": learnt,
-        "temperature": f"{n['temperature']:.2f}" + (" (off)" if n["temperature"] == 1.0 else ""),
-        "evidence bound": f"{n['elbo']:.2f} after {n['iterations']} iterations{unfinished}",
-    }
-    title = (
-        f"[bold]Cora[/]: {n['papers']:,} papers, {n['citations']:,} citations, {n['topics']} "
-        f"topics, {n['labels']} labels\n"
-    )
-    marked = [(name, Text.from_markup(value)) for name, value in rows.items()]
-    show.facts(marked, Text.from_markup(title), gap=bool(n["doubtful"]))
+    rows = [
+        ("test accuracy", f"{n['accuracy']:.1%} on 1,000 papers"),
+        ("log loss", f"{n['log_loss']:.3f}"),
+        ("calibration error", f"{n['calibration_error']:.3f}"),
+        ("seconds", f"{n['seconds_fit']:.2f} to fit, {n['seconds_predict_all']:.2f} to predict"),
+        ("features", f"{n['features']:,}, {n['preprocessing']}"),
+    ]
+    title = f"Cora: {n['nodes']:,} papers, {n['edges']:,} citations, {n['labels']} labels"
+    show.facts([*rows, *model_facts(n)], title)
     if n["doubtful"]:
         papers = [
-            (row["paper"], row["links"], row["entropy"],
-             ", ".join(f"{name} {p:.0%}" for name, p in row["likeliest"]))
-            for row in n["doubtful"]
-        ]  # fmt: skip
-        title = "[bold]The papers worth asking an expert about[/] (highest entropy)"
+            [*row, ", ".join(f"{name} {p:.0%}" for name, p in likeliest)]
+            for _, *row, likeliest in map(dict.values, n["doubtful"])
+        ]
         heads = ["paper", "links", "entropy", "likeliest topics"]
-        show.grid(heads, papers, Text.from_markup(title), digits=2, gap=False)
+        show.grid(heads, papers, "The papers worth asking an expert about (highest entropy)")

@@ -15,7 +15,6 @@ from nodegp.app.frontend import STRATEGY_NAMES, OptionError
 __all__ = ["comma_list", "table_options", "takes"]
 
 _FILES = "csv, tsv (both also gzipped) or parquet"
-_RECIPE = "auto (default) or paper: exactly the published model."
 
 # The help of each option, by the panel of --help that it stands in. "fit label" is the option
 # `label` of `nodegp fit`, where other commands have another.
@@ -44,9 +43,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "probability: 0.8.",
     },
     "The model": {
-        "fit recipe": _RECIPE,
-        "fit likelihood": "softmax (default), robustmax (the paper's), or bernoulli for two "
-        "classes.",
+        "recipe": "auto (default) or paper: exactly the published model.",
+        "likelihood": "softmax (default), robustmax (the paper's), or bernoulli for two classes.",
         "filter": "auto (default): what predicts the labels best when each is left out in turn; "
         "mean: a node is what its neighbourhood is; pagerank: what lies near it, further off too; "
         "identity: the edges do not matter. Python has more.",
@@ -71,11 +69,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "report": "Also write a page with figures (.html).",
         "new_classes": "Take labels that no node had so far.",
         "for_class": "Explain this class; the predicted one by default.",
-        "recipe": _RECIPE,
-        "likelihood": "softmax (default) or robustmax (the paper's).",
         "calibrate": "Temperature from leave-one-out.",
         "doubtful": "How many doubtful nodes to list.",
-        "demo as_json": "Print numbers as JSON.",
     },
 }
 _OPTIONS = {name: (panel, text) for panel, rows in _PANELS.items() for name, text in rows.items()}

@@ -126,8 +126,8 @@ def query(model, count, strategy, out, seed, as_json, quiet, **tables):
     if as_json:
         show.as_json(questions)
     elif not quiet or out is None:
-        rows = [list(row.values()) for row in questions.ask]
-        show.grid(questions.columns, [[str(row[0]), *row[1:]] for row in rows])
+        rows = [[str(id), *rest] for id, *rest in map(dict.values, questions.ask)]
+        show.grid(questions.columns, rows)
         if not quiet:
             print(f"score: {questions.score}")
     if out is not None:

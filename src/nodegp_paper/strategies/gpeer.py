@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nodegp.active.acquisition import Situation
 from nodegp.active.gpvopt import Hybrid
-from nodegp.active.model import PosteriorModel, posterior_model
+from nodegp.active.latent import PosteriorModel, posterior_model
 from nodegp.graph import Graph
 from nodegp.likelihoods import Likelihood, Softmax
 from nodegp.model import Recipe
