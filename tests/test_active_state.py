@@ -1,6 +1,8 @@
 """Strategies hold no state: what is remembered is the learner's, and choices stay the same."""
 
 import pickle
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, fields
 from itertools import chain, islice
 
@@ -187,3 +189,22 @@ def test_a_new_strategy_is_found_by_its_name():
         assert type("Nameless", (Last,), {}) not in STRATEGIES.values()
     finally:
         del STRATEGIES["last"]
+
+
+def test_strategies_of_other_packages_are_found_when_they_are_needed():
+    code = """
+import sys
+import numpy as np
+from nodegp import Graph
+from nodegp.active import STRATEGIES, strategies, suggest
+graph = Graph(np.eye(5, k=1))
+suggest(graph, 1, "sopt")
+assert "s2" not in STRATEGIES and "nodegp_paper" not in sys.modules
+assert suggest(graph, 1, "s2", y=[0, -1, -1, -1, 1]).nodes.tolist() == [2]
+assert {"s2", "eer", "gp-eer", "bald"} <= set(strategies())
+try:
+    suggest(graph, 1, "oracle")
+except ValueError as error:
+    assert "'sopt'" in str(error) and "'bald'" in str(error)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
