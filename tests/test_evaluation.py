@@ -84,7 +84,7 @@ def test_against_labels_from_elsewhere():
     found = evaluation.against(model, hide(TRUTH, rest))
     assert found.nodes.tolist() == rest.tolist()
     assert found.accuracy == model.score(GRAPH, hide(TRUTH, rest))
-    with pytest.raises(ValueError, match="not among classes="):
+    with pytest.raises(ValueError, match="not among the model's classes"):
         evaluation.against(model, hide(TRUTH + 5, rest))
     with pytest.raises(ValueError, match="no labels"):
         evaluation.against(model, np.full(40, -1))

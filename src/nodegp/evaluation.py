@@ -116,6 +116,11 @@ def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = N
     ``coverage`` also prediction sets, if the model has ``predict_set``.
     """
     y, labelled = _labelled(y, model.unlabelled)
+    classes = set(model.classes_.tolist())
+    if unknown := [v for v in dict.fromkeys(y[labelled].tolist()) if v not in classes]:
+        raise ValueError(
+            f"labels {unknown[:5]} are not among the model's classes {model.classes_.tolist()}"
+        )
     targets = encode(y[labelled], model.classes_)[1]
     proba = model.predict_proba(graph, labelled)
     sets = None

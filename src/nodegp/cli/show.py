@@ -64,8 +64,8 @@ def _print(columns: list[Any], rows: Iterable[Iterable[str]], title: str, **styl
 
 
 class Terminal:
-    """The progress of the application: a bar on a terminal, remarks on standard error, and nothing
-    at all if it is to be quiet."""
+    """The progress of the application: a spinner or a bar on a terminal, remarks on standard
+    error, and nothing at all if it is to be quiet."""
 
     def __init__(self, quiet: bool = False):
         self._quiet = quiet
@@ -79,7 +79,12 @@ class Terminal:
         from rich.console import Console
         from rich.progress import Progress
 
-        with Progress(console=Console(stderr=True), transient=True) as bar:
+        console = Console(stderr=True)
+        if total is None:
+            with console.status(text):
+                yield
+            return
+        with Progress(console=console, transient=True) as bar:
             task = bar.add_task(text, total=total)
             self._step = lambda count: bar.advance(task, count)
             yield
