@@ -196,6 +196,12 @@ def test_classes_that_are_numbers_may_be_written(folder):
     assert project.labels[[16, 17]].tolist() == [1, 0]
     with pytest.raises(ValueError, match="of another kind"):
         project.answer({18: "yes"}, new_classes=True)
+    project.save("numbers.nodegp")
+    again = Project.open("numbers.nodegp")
+    again.answer({18: 1})
+    again.fit()
+    assert [type(name) for name in again.classes] == [int, int]  # and no fractions
+    assert again.answer({19: "0"})["new_labels"] == 1
 
 
 def test_comparison_is_data_and_a_page(project):

@@ -23,9 +23,8 @@ def run_demo(options: ModelOptions, doubtful: int = 5) -> dict[str, Any]:
     """
     data = load_dataset("cora")
     project = Project(data.graph, options=options)
-    topics = np.array(data.class_names)[data.y]
     training, test = (
-        zip(project.ids[nodes], topics[nodes].tolist(), strict=True)
+        zip(project.ids[nodes], data.y[nodes].tolist(), strict=True)
         for nodes in (data.splits["train"], data.splits["test"])
     )
     project.answer(training)
@@ -54,7 +53,7 @@ def run_demo(options: ModelOptions, doubtful: int = 5) -> dict[str, Any]:
                 "links": int(data.graph.degrees[node]),
                 "entropy": entropy[node],
                 "likeliest": [
-                    [model.classes_[c], proba[node, c]] for c in np.argsort(-proba[node])[:2]
+                    [data.class_names[c], proba[node, c]] for c in np.argsort(-proba[node])[:2]
                 ],
             }
             for node in np.argsort(-entropy)[:doubtful].tolist()

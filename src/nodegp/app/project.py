@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -139,11 +139,11 @@ class Project:
         y = self._with_answers()
         if not is_labelled(y, None).any():
             raise ValueError("no node has a label yet; name a column of labels, or answer some")
-        if self.loaded is not None:
-            y, unlabelled = replace(self.loaded, labels=y).targets()
-            model = self.options.classifier(unlabelled, encoded=True)
+        y, unlabelled = Loaded(self.graph, y, None, {}).targets()  # type: ignore[arg-type]
+        if self.loaded is None and self.model is not None:
+            model = clone(self.model).set_params(unlabelled=unlabelled)
         else:
-            model = self.options.classifier(None) if self.model is None else clone(self.model)
+            model = self.options.classifier(unlabelled, encoded=self.loaded is not None)
         started = time.perf_counter()
         with self.progress.stage("fitting"):
             model.fit(self.graph, y)
