@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from nodegp import GraphGPClassifier, metrics
-from nodegp.active import STRATEGIES, Acquisition, ActiveLearner
+from nodegp.active import Acquisition, ActiveLearner, strategies
 from nodegp.datasets import Dataset
 from nodegp_paper.experiments.models import component_of
 
@@ -66,7 +66,7 @@ def main() -> None:
         data = component_of(name, args.data_dir)
         chosen = starts(data, args.starts, args.count)
         for strategy in args.strategies.split(","):
-            chooser, began = STRATEGIES[strategy](), time.perf_counter()
+            chooser, began = strategies()[strategy](), time.perf_counter()
             curves = np.array([curve(data, chooser, int(start)) for start in chosen])
             alc = np.array([metrics.area_under_learning_curve(one, "trapezoid") for one in curves])
             error = alc.std(ddof=1) / np.sqrt(len(alc)) if len(alc) > 1 else float("nan")

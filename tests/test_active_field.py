@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from nodegp import Graph, load_dataset
-from nodegp.active import EER, SOPT, VOPT, Situation, suggest
-from nodegp.active import field as field_module
+from nodegp.active import SOPT, VOPT, Situation, suggest
+from nodegp.active import design as field_module
 from nodegp.active import large as large_module
-from nodegp.active.field import ExactField, GaussianField
+from nodegp.active.design import ExactField, GaussianField
 from nodegp.active.large import LargeField
 from nodegp_paper.datasets import synthetic
+from nodegp_paper.strategies import EER
 
 
 def path(n: int) -> Graph:

@@ -11,24 +11,15 @@ from hypothesis import strategies as st
 
 from helpers import random_graph, smooth_classes
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, load, load_dataset
-from nodegp.active import (
-    GPEER,
-    GPVOPT,
-    SOPT,
-    STRATEGIES,
-    ActiveLearner,
-    Hybrid,
-    Situation,
-    gpeer,
-    suggest,
-)
+from nodegp.active import GPVOPT, SOPT, ActiveLearner, Hybrid, Situation, strategies, suggest
 from nodegp.active import latent as latent_module
-from nodegp.active.gpeer import expected_gains
 from nodegp.active.latent import DenseCovariance, LowRankCovariance, latent_covariance
 from nodegp.filters import Identity, NeighbourMean, PageRank, SumOfFilters
 from nodegp.kernels import RBF, Linear
 from nodegp.preprocessing import Preprocessing
 from nodegp_paper.baselines import REGISTRY
+from nodegp_paper.strategies import GPEER, gpeer
+from nodegp_paper.strategies.gpeer import expected_gains
 
 FIXED = Linear(1.0, fixed=("variance",))
 FAR = PageRank(0.2, fixed=("strength",))
@@ -174,7 +165,7 @@ def test_label_after_label_against_the_naive_inverse_with_and_without_doubt():
         rest = np.flatnonzero(y == -1)
         for name, weights in (("gp-vopt", np.ones(18)), ("hybrid", doubt)):
             asked = situation(graph, y, model, memories[name])
-            scores = STRATEGIES[name]().scores(asked)
+            scores = strategies()[name]().scores(asked)
             fall = naive_fall(K, nodes, 0.3 * K.diagonal().mean(), weights)
             np.testing.assert_allclose(scores[rest], fall[rest], rtol=1e-5)
 
@@ -244,7 +235,7 @@ def test_graphs_without_features_and_in_pieces(name):
     graph = Graph(sp.block_diag([path, star, np.zeros((1, 1))]))
     truth = np.array([0] * 7 + [1] * 5 + [1])
     learner = ActiveLearner(
-        GraphGPClassifier(kernel=FIXED, filter=FAR), graph, STRATEGIES[name](), truth,
+        GraphGPClassifier(kernel=FIXED, filter=FAR), graph, strategies()[name](), truth,
         initial=[0], candidates=np.arange(12), classes=[0, 1, 2],
     )  # fmt: skip
     asked = [node for step in learner.steps() for node in step.nodes.tolist()]

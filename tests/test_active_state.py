@@ -1,6 +1,8 @@
 """Strategies hold no state: what is remembered is the learner's, and choices stay the same."""
 
 import pickle
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, fields
 from itertools import chain, islice
 
@@ -8,8 +10,15 @@ import numpy as np
 import pytest
 
 from nodegp import GraphGPClassifier, GraphGPRegressor
-from nodegp.active import STRATEGIES, Acquisition, ActiveLearner, PosteriorModel, suggest
-from nodegp.active import field as field_module
+from nodegp.active import (
+    STRATEGIES,
+    Acquisition,
+    ActiveLearner,
+    PosteriorModel,
+    strategies,
+    suggest,
+)
+from nodegp.active import design as field_module
 from nodegp.active import latent as latent_module
 from nodegp.filters import PageRank
 from nodegp.kernels import Linear
@@ -40,7 +49,7 @@ def questions(steps) -> list[int]:
 HAVE_LARGE_FORM = ("sopt", "eer", "hybrid")
 
 
-@pytest.fixture(params=[*STRATEGIES, *(f"{name}, large" for name in HAVE_LARGE_FORM)])
+@pytest.fixture(params=[*strategies(), *(f"{name}, large" for name in HAVE_LARGE_FORM)])
 def name(request, monkeypatch):
     """Every strategy, and some in the form that large graphs have."""
     name, _, large = request.param.partition(", ")
@@ -51,7 +60,7 @@ def name(request, monkeypatch):
     return name
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", strategies())
 def test_a_strategy_is_a_frozen_value(name):
     strategy = STRATEGIES[name]()
     assert strategy == STRATEGIES[name]()
@@ -116,7 +125,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", strategies())
 def test_choices_stay_what_they_were(name):
     assert questions(learner(STRATEGIES[name]()).steps(7)) == CHOICES[name]
 
@@ -137,7 +146,7 @@ class Asked:
     """A fitted model that answers what the protocol promises and nothing else."""
 
     allowed = ("domain", "marginals", "across", "planning_prior")
-    for_gp_eer = ("likelihood", "temperature", "predict_proba")
+    for_gp_eer = ("recipe", "temperature", "predict_proba")
 
     def __init__(self, model, names):
         for name in names:
@@ -180,3 +189,22 @@ def test_a_new_strategy_is_found_by_its_name():
         assert type("Nameless", (Last,), {}) not in STRATEGIES.values()
     finally:
         del STRATEGIES["last"]
+
+
+def test_strategies_of_other_packages_are_found_when_they_are_needed():
+    code = """
+import sys
+import numpy as np
+from nodegp import Graph
+from nodegp.active import STRATEGIES, strategies, suggest
+graph = Graph(np.eye(5, k=1))
+suggest(graph, 1, "sopt")
+assert "s2" not in STRATEGIES and "nodegp_paper" not in sys.modules
+assert suggest(graph, 1, "s2", y=[0, -1, -1, -1, 1]).nodes.tolist() == [2]
+assert {"s2", "eer", "gp-eer", "bald"} <= set(strategies())
+try:
+    suggest(graph, 1, "oracle")
+except ValueError as error:
+    assert "'sopt'" in str(error) and "'bald'" in str(error)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -145,7 +145,7 @@ def test_evaluate_against_others_with_a_report(folder):
 # --- query and update -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", nodegp.active.STRATEGIES)
+@pytest.mark.parametrize("strategy", nodegp.active.strategies())
 def test_questions_go_out_and_answers_come_in(strategy, folder):
     run(f"query model.nodegp -n 4 --strategy {strategy} -o ask.csv")
     rows = rows_of("ask.csv")

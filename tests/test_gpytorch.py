@@ -371,7 +371,7 @@ def test_floats_too_coarse_for_the_graph():
         ({"graph": np.eye(3)}, TypeError, "graph must be a nodegp.Graph, got a ndarray"),
         ({"base_kernel": RBF()}, TypeError, "GPyTorch kernel, got a nodegp.kernels.RBF"),
         ({"filter": "median"}, ValueError, "filter must be one of"),
-        ({"preprocessing": "words"}, ValueError, "features must be one of"),
+        ({"preprocessing": "words"}, ValueError, "preprocessing must be one of"),
     ],
 )
 def test_bad_settings(settings, error, message):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import confusion_matrix
 
 from nodegp import metrics
 from nodegp.labels import as_labels, encode, is_labelled
@@ -23,6 +24,10 @@ __all__ = ["Evaluation", "against", "cross_validate", "leave_one_out"]
 # Every label's set comes from other labels: up to so many each is left out by itself, and more of
 # them in so many parts, to save time.
 _PARTS = 100
+
+
+def _by_metric(metric: Callable[..., Any]) -> property:
+    return property(lambda self: metric(self.y, self.proba), doc=metric.__doc__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +41,11 @@ class Evaluation:
     proba: np.ndarray  # (n, C)
     sets: np.ndarray | None = None  # (n, C) which classes are in each prediction set
 
-    @property
-    def accuracy(self) -> float:
-        return metrics.accuracy(self.y, self.proba)
+    accuracy = _by_metric(metrics.accuracy)
+    log_loss = _by_metric(metrics.log_loss)
+    brier = _by_metric(metrics.brier)
+    calibration_error = _by_metric(metrics.expected_calibration_error)
+    reliability = _by_metric(metrics.reliability_curve)
 
     @property
     def accuracy_error(self) -> float:
@@ -46,34 +53,16 @@ class Evaluation:
         return _standard_error(self.accuracy, len(self.y))
 
     @property
-    def log_loss(self) -> float:
-        return metrics.log_loss(self.y, self.proba)
-
-    @property
-    def brier(self) -> float:
-        return metrics.brier(self.y, self.proba)
-
-    @property
-    def calibration_error(self) -> float:
-        return metrics.expected_calibration_error(self.y, self.proba)
-
-    @property
     def confusion(self) -> np.ndarray:
         """(C, C) counts: true class by predicted class."""
-        n = len(self.classes)
-        cells = n * self.y + self.proba.argmax(axis=1)
-        return np.bincount(cells, minlength=n * n).reshape(n, n)
-
-    @property
-    def reliability(self) -> metrics.ReliabilityCurve:
-        return metrics.reliability_curve(self.y, self.proba)
+        classes = range(len(self.classes))
+        return confusion_matrix(self.y, self.proba.argmax(axis=1), labels=classes)
 
     @property
     def set_coverage(self) -> float:
         """Share of the prediction sets that hold the true class; NaN if there are no sets."""
-        if self.sets is None:
-            return float("nan")
-        return float(self.sets[np.arange(len(self.y)), self.y].mean())
+        hits = np.nan if self.sets is None else self.sets[np.arange(len(self.y)), self.y]
+        return float(np.mean(hits))
 
     @property
     def set_coverage_error(self) -> float:
@@ -90,10 +79,9 @@ class Evaluation:
         sure = self.proba.max(axis=1) >= abstain_below
         if not sure.any():
             return None
+        nodes, y, proba = self.nodes[sure], self.y[sure], self.proba[sure]
         sets = None if self.sets is None else self.sets[sure]
-        return replace(
-            self, nodes=self.nodes[sure], y=self.y[sure], proba=self.proba[sure], sets=sets
-        )
+        return replace(self, nodes=nodes, y=y, proba=proba, sets=sets)
 
     def scores(self, abstain_below: float | None = None) -> dict[str, Any]:
         """The numbers, by name; with ``abstain_below`` also those of :meth:`answered`."""
@@ -129,13 +117,12 @@ def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = N
     """
     y, labelled = _labelled(y, model.unlabelled)
     classes = set(model.classes_.tolist())
-    unknown = [v for v in dict.fromkeys(y[labelled].tolist()) if v not in classes]
-    if unknown:
+    if unknown := [v for v in dict.fromkeys(y[labelled].tolist()) if v not in classes]:
         raise ValueError(
             f"labels {unknown[:5]} are not among the model's classes {model.classes_.tolist()}"
         )
-    proba = model.predict_proba(graph, labelled)
     targets = encode(y[labelled], model.classes_)[1]
+    proba = model.predict_proba(graph, labelled)
     sets = None
     if coverage is not None and hasattr(model, "predict_set"):
         sets = model.predict_set(graph, labelled, coverage)
@@ -184,8 +171,7 @@ def cross_validate(
         # A class whose only label is hidden exists all the same.
         names = {"classes": classes} if "classes" in signature(fitted.fit).parameters else {}
         fitted.fit(graph, hidden, **names)
-        columns = np.searchsorted(classes, fitted.classes_)
-        where = np.ix_(test, columns)
+        where = np.ix_(test, np.searchsorted(classes, fitted.classes_))
         proba[where] = fitted.predict_proba(graph, labelled[test])
         if sets is not None:
             sets[where] = fitted.predict_set(graph, labelled[test], coverage)

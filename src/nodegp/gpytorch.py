@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from nodegp.budget import budget
+from nodegp.budget import blocks, budget
 from nodegp.component import as_component
 from nodegp.filters import AdditiveFilter, Filter, NeighbourMean
 from nodegp.graph import Graph, check_nodes
@@ -71,10 +71,8 @@ class GraphKernel(gpytorch.kernels.Kernel):
         if not isinstance(graph, Graph):
             raise TypeError(f"graph must be a nodegp.Graph, got a {type(graph).__name__}")
         if not isinstance(base_kernel, gpytorch.kernels.Kernel):
-            kind = type(base_kernel)
-            raise TypeError(
-                f"base_kernel must be a GPyTorch kernel, got a {kind.__module__}.{kind.__name__}"
-            )
+            kind = f"{type(base_kernel).__module__}.{type(base_kernel).__name__}"
+            raise TypeError(f"base_kernel must be a GPyTorch kernel, got a {kind}")
         self.base_kernel = base_kernel
         self.graph = graph
         self.filter = as_component(filter or NeighbourMean(), Filter, "filter")
@@ -109,18 +107,15 @@ class GraphKernel(gpytorch.kernels.Kernel):
         rows = torch.from_numpy(sets.in_memory().dense()).to(like)
         return _Side(x.shape[:-1], sets.row_weights(), rows)
 
-    def _base(self, a: Tensor, b: Tensor, params: dict[str, Any]) -> Tensor:
-        return self.base_kernel(a, b, **params).to_dense()
-
     def _crosswise(self, left: _Side, right: _Side, params: dict[str, Any]) -> Tensor:
         """W_left k W_right^T, in blocks of left rows whose part of k fits in memory."""
 
         def one_block(rows: Tensor) -> Tensor:
-            return right.mix(self._base(rows, right.rows, params).mT).mT
+            return right.mix(self.base_kernel(rows, right.rows, **params).to_dense().mT).mT
 
         width = max(len(right.rows), 1) * self.base_kernel.batch_shape.numel()
-        blocks = [(rows,) for rows in left.rows.split(max(budget.fit // width, 1))]
-        return left.mix(torch.cat(_each(one_block, blocks), dim=-2))
+        rows = [(block,) for block in left.rows.split(max(budget.fit // width, 1))]
+        return left.mix(torch.cat(_each(one_block, rows), dim=-2))
 
     def _pairwise(self, left: _Side, right: _Side, params: dict[str, Any]) -> Tensor:
         """Covariance of the i-th node on the left with the i-th on the right."""
@@ -131,10 +126,9 @@ class GraphKernel(gpytorch.kernels.Kernel):
         for which, (a, b) in enumerate(kinds.tolist()):
             same = np.flatnonzero(kind.ravel() == which)  # bags of one size stack without padding
             width = max(a * b * batch.numel(), (a + b) * left.rows.shape[1], 1)
-            step = max(budget.fit // width, 1)
-            for bags in np.split(same, range(step, len(same), step)):
-                members.append(bags)
-                values.append(self._stacked(left, right, bags, params))
+            for block in blocks(len(same), width, budget.fit):
+                members.append(same[block])
+                values.append(self._stacked(left, right, same[block], params))
         flat = torch.cat(values)[np.argsort(np.concatenate(members))]  # (nodes, *batch)
         # Batches of nodes and of base kernels broadcast: of all their pairs take those that meet.
         *outer, n = left.shape
@@ -145,22 +139,22 @@ class GraphKernel(gpytorch.kernels.Kernel):
         return flat.view(n_outer, n, batch.numel())[nodes, :, kernels]
 
     def _stacked(
-        self, left: _Side, right: _Side, members: np.ndarray, params: dict[str, Any]
+        self, left: _Side, right: _Side, bags: np.ndarray, params: dict[str, Any]
     ) -> Tensor:
         """The covariances of some pairs of bags, all of one size on each side."""
         batch = self.base_kernel.batch_shape
-        (x, w), (y, v) = left.stack(members), right.stack(members)
+        (x, w), (y, v) = left.stack(bags), right.stack(bags)
         # The base kernel's batch comes after ours, so that each bag meets every kernel.
         x, y = (rows.view(len(rows), *[1] * len(batch), *rows.shape[1:]) for rows in (x, y))
 
         def share(rows: Tensor, weights: Tensor) -> Tensor:
-            k = self._base(rows, y, params)
+            k = self.base_kernel(rows, y, **params).to_dense()
             return torch.einsum("ri,r...ij,rj->r...", weights, k, v)
 
         # One hub alone may have more pairs than fit in memory.
         step = max(budget.fit // max(y.shape[-2] * batch.numel(), 1), 1)
-        blocks = zip(x.split(step, dim=-2), w.split(step, dim=-1), strict=True)
-        return torch.stack(_each(share, list(blocks))).sum(0)
+        parts = zip(x.split(step, dim=-2), w.split(step, dim=-1), strict=True)
+        return torch.stack(_each(share, list(parts))).sum(0)
 
 
 @dataclass(frozen=True)
@@ -177,14 +171,10 @@ class _Side:
             dense = torch.from_numpy(self.weights.toarray()).to(values)
             return dense.view(*self.shape, -1) @ values
         entries = self.weights.tocoo()
-        weights = torch.sparse_coo_tensor(
-            torch.from_numpy(np.stack(entries.coords)),
-            torch.from_numpy(entries.data),
-            entries.shape,
-            check_invariants=False,
-        ).to(values)
+        indices, data = torch.from_numpy(np.stack(entries.coords)), torch.from_numpy(entries.data)
+        weights = torch.sparse_coo_tensor(indices, data, entries.shape, check_invariants=False)
         first = values.movedim(-2, 0)
-        mixed = torch.sparse.mm(weights, first.flatten(1))
+        mixed = torch.sparse.mm(weights.to(values), first.flatten(1))
         return mixed.view(len(mixed), *first.shape[1:]).movedim(0, -2)
 
     def stack(self, members: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -213,8 +203,7 @@ def _node_numbers(x: Tensor, n_nodes: int) -> np.ndarray:
         raise ValueError("a GraphKernel takes node numbers, not a mask: use mask.nonzero()")
     numbers = x.detach().flatten().cpu()
     whole = numbers.long()
-    wrong = whole != numbers
-    if wrong.any():
+    if (wrong := whole != numbers).any():
         raise ValueError(f"node numbers must be whole, got {numbers[wrong][0].item()}")
     nodes = check_nodes(whole.numpy(), n_nodes)
     if numbers.is_floating_point() and nodes.max(initial=0) >= 2.0 / torch.finfo(numbers.dtype).eps:

@@ -25,8 +25,8 @@ __all__ = [
     "reliability_curve",
 ]
 
+# Probabilities are clipped to at least this before their logarithm is taken.
 LOG_LOSS_EPS = 1e-15
-"""Probabilities are clipped to at least this before their logarithm is taken."""
 
 _SUM_TOLERANCE = 1e-3  # float32 softmax outputs over many classes are off by about 1e-6
 
@@ -106,10 +106,8 @@ def reliability_curve(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> Relia
 
 def expected_calibration_error(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:
     """Mean gap between top-label confidence and accuracy, over equal-width bins by their counts."""
-    curve = reliability_curve(y, proba, n_bins)
-    full = curve.count > 0
-    gap = np.abs(curve.accuracy[full] - curve.confidence[full])
-    return float(np.sum(curve.count[full] * gap) / np.sum(curve.count))
+    confidence, right, which, _ = _binned(y, proba, n_bins)
+    return float(np.sum(np.abs(np.bincount(which, weights=right - confidence))) / len(which))
 
 
 def debiased_calibration_error(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:

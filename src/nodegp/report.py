@@ -26,11 +26,9 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def markdown(self) -> str:
-        lines = [f"## {self.title}", "", _line(self.columns), _line(["---"] * len(self.columns))]
-        lines += [_line(row) for row in self.rows]
-        for note in self.notes:
-            lines += ["", note]
-        return "\n".join(lines) + "\n"
+        rows = [self.columns, ["---"] * len(self.columns), *self.rows]
+        lines = [f"## {self.title}\n", *(f"| {' | '.join(cells)} |" for cells in rows)]
+        return "\n".join([*lines, *(f"\n{note}" for note in self.notes)]) + "\n"
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,3 @@ def _inline(figure: Figure) -> str:
     body = re.sub(r'\bid="', f'id="{figure.name}-', body)
     body = re.sub(r'(xlink:href="|url\()#', rf"\1#{figure.name}-", body)
     return re.sub(r' width="[\d.]+pt"| height="[\d.]+pt"', "", body, count=2)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -2,27 +2,19 @@
 
 :class:`ActiveLearner` runs the loop with any model that has ``fit`` and ``predict_proba``; an
 :class:`Acquisition` chooses the nodes. :func:`suggest` answers a single question, with any of
-``STRATEGIES`` by name, and :func:`advice` says whether to go on asking.
+``strategies()`` by name, and :func:`advice` says whether to go on asking.
 """
 
-from nodegp.active.acquisition import STRATEGIES, Acquisition, Choice, Situation
-from nodegp.active.bald import BALD
+from nodegp.active.acquisition import STRATEGIES, Acquisition, Choice, Situation, strategies
 from nodegp.active.design import SOPT, VOPT
-from nodegp.active.eer import EER
-from nodegp.active.gpeer import GPEER
 from nodegp.active.gpvopt import GPVOPT, Hybrid
+from nodegp.active.latent import PosteriorModel
 from nodegp.active.learner import ActiveLearner, Step, suggest
-from nodegp.active.model import PosteriorModel
-from nodegp.active.s2 import S2
 from nodegp.active.simple import Degree, Entropy, Margin, Random
 from nodegp.active.stopping import Advice, advice
 
 __all__ = [
-    "BALD",
-    "EER",
-    "GPEER",
     "GPVOPT",
-    "S2",
     "SOPT",
     "STRATEGIES",
     "VOPT",
@@ -39,5 +31,6 @@ __all__ = [
     "Situation",
     "Step",
     "advice",
+    "strategies",
     "suggest",
 ]

@@ -16,10 +16,12 @@ import numpy as np
 
 from nodegp.graph import Graph
 from nodegp.labels import encode
+from nodegp.plugins import load_components
 
-__all__ = ["STRATEGIES", "Acquisition", "Choice", "Situation", "best"]
+__all__ = ["STRATEGIES", "Acquisition", "Choice", "Situation", "best", "strategies"]
 
-# Every strategy by its name. A class is listed by being defined: see Acquisition.
+# Strategies by name. A class is listed by being defined (see Acquisition): those of other packages
+# are there once `strategies` was called.
 STRATEGIES: dict[str, type[Acquisition]] = {}
 
 # Scores this close, relative to the largest, are equal but for rounding.
@@ -115,8 +117,7 @@ class Acquisition(ABC):
                 return picked
             open_[node] = apart[node] = False
             if self.keeps_apart:
-                start, stop = situation.graph.adjacency.indptr[node : node + 2]
-                apart[situation.graph.adjacency.indices[start:stop]] = False
+                apart[situation.graph.adjacency[[node]].indices] = False
             scores = rounds.send(node)
 
     def choose(self, situation: Situation, n: int = 1) -> np.ndarray:
@@ -139,6 +140,12 @@ class Acquisition(ABC):
             self.name or type(self).__name__,
             self.score_means,
         )
+
+
+def strategies() -> dict[str, type[Acquisition]]:
+    """Every strategy by its name, those of other packages (:mod:`nodegp.plugins`) too."""
+    load_components()
+    return STRATEGIES
 
 
 def best(scores: np.ndarray, candidates: np.ndarray) -> int:

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodegp.active.acquisition import Acquisition, Situation
-from nodegp.active.latent import LatentCovariance, latent_covariance
-from nodegp.active.model import posterior_model
+from nodegp.active.latent import LatentCovariance, latent_covariance, posterior_model
 
 __all__ = ["GPVOPT", "Hybrid"]
 

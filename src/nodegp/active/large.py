@@ -24,6 +24,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.sparse as sp
 
+from nodegp.budget import blocks
+
 __all__ = ["N_DRAWS", "LargeField", "conjugate_gradients"]
 
 N_DRAWS = 64
@@ -36,7 +38,7 @@ _MANY = 32
 
 
 class LargeField:
-    """A component's field by sparse solves; methods as in :class:`nodegp.active.field.ExactField`.
+    """A component's field by sparse solves; methods as in :class:`nodegp.active.design.ExactField`.
 
     The draws have a seed of their own, so that the same questions get the same answers.
     """
@@ -154,9 +156,8 @@ class LargeField:
     def columns(self, places: np.ndarray) -> np.ndarray:
         """Columns of C, one per row, (places, n); before a label those of the pseudo-inverse."""
         missing = np.setdiff1d(places, self._exact)
-        unit = np.zeros((len(self.nodes), len(missing)))
-        unit[missing, np.arange(len(missing))] = 1.0
-        columns = np.hstack([self._columns(), self._solve(unit)])
+        unit = np.equal.outer(np.arange(len(self.nodes)), missing)
+        columns = np.hstack([self._columns(), self._solve(unit.astype(np.float64))])
         position = {k: j for j, k in enumerate([*self._exact.tolist(), *missing.tolist()])}
         return columns[:, [position[k] for k in places.tolist()]].T
 
@@ -193,13 +194,13 @@ class LargeField:
         matrix = self._narrow if rough else self._laplacian
         tolerance = _DRAW_TOLERANCE if rough else _COLUMN_TOLERANCE
         solved = np.empty_like(right)
-        for start in range(0, right.shape[1], _BLOCK):
-            block = right[:, start : start + _BLOCK].copy()
+        for columns in blocks(right.shape[1], 1, _BLOCK):
+            block = right[:, columns].copy()
             if self.labelled:
                 block[self.labelled] = 0.0
             else:
                 block -= block.mean(axis=0)
-            solved[:, start : start + _BLOCK] = conjugate_gradients(
+            solved[:, columns] = conjugate_gradients(
                 matrix, self._degrees.astype(right.dtype), block, self.labelled, tolerance
             )
         return solved if self.labelled else solved - solved.mean(axis=0)

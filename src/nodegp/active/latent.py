@@ -1,4 +1,7 @@
-"""The covariance that a Gaussian process gives its latent values h, as labels come in.
+"""What a strategy may ask of a Gaussian process, and the covariance of its latent values h.
+
+Any model has class probabilities: ``predict_proba(graph)``, a row for each node. A Gaussian process
+says more, of h and of what it would expect without labels: see :class:`PosteriorModel`.
 
 Under the prior h has the covariance K of the model's own kernel and filter. An answer at node k
 tells h_k up to a noise, whatever it is, so that the covariance left is known before it is given:
@@ -8,20 +11,55 @@ taken for what some landmark nodes say of it, and the rest of each node's varian
 
 from __future__ import annotations
 
+from typing import Any, Protocol, runtime_checkable
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from nodegp.budget import blocks, budget
+from nodegp.graph import Graph
 from nodegp.linalg import cholesky
+from nodegp.posterior import Marginals
 from nodegp.prior import Domain, Prior, whole
 
-__all__ = ["DenseCovariance", "LatentCovariance", "LowRankCovariance", "latent_covariance"]
+__all__ = ["LatentCovariance", "PosteriorModel", "latent_covariance", "posterior_model"]
 
 MAX_DENSE = 5_000  # C has the square of this many entries: 200 MiB
 N_LANDMARKS = 512
-_BLOCK = 1 << 22  # entries of the largest array made on the way
 # Nodes without any feature may have no variance at all, and nothing to divide by.
 _SMALLEST_NOISE = 1e-12
+
+
+@runtime_checkable
+class PosteriorModel(Protocol):
+    """A fitted Gaussian process, as ``nodegp.model.FittedModel`` is one.
+
+    It is asked about node numbers of a graph as it sees it, which is what :meth:`domain` gives.
+    """
+
+    def domain(self, graph: Graph | None = None) -> Domain:
+        """Where to ask: a graph with its features."""
+
+    def marginals(self, domain: Domain, nodes: np.ndarray) -> Marginals:
+        """Posterior means and variances of h, each (nodes, latents)."""
+
+    def across(self, domain: Domain, nodes: np.ndarray, others: np.ndarray) -> Tensor:
+        """Posterior covariance of h at some nodes with h at others, (latents, nodes, others)."""
+
+    def planning_prior(self, domain: Domain) -> Prior:
+        """The prior of h to plan questions with, which should change little as labels come in."""
+
+
+def posterior_model(model: Any, strategy: str) -> PosteriorModel:
+    """The Gaussian process of a model: an estimator has it in ``model_``."""
+    inner = getattr(model, "model_", model)
+    if not isinstance(inner, PosteriorModel):
+        raise TypeError(
+            f"{strategy} needs a Gaussian process (GraphGPClassifier), got "
+            f"{type(model).__name__}; use sopt or margin"
+        )
+    return inner
 
 
 class DenseCovariance:
@@ -36,9 +74,7 @@ class DenseCovariance:
         """Take a node as labelled too."""
         column = self._C[node].copy()
         scaled = column / (column[node] + self.noise)
-        step = max(_BLOCK // len(column), 1)
-        for start in range(0, len(column), step):
-            rows = slice(start, start + step)
+        for rows in blocks(len(column), len(column), budget.block):
             self._C[rows] -= np.outer(column[rows], scaled)
         self.labelled[node] = True
 
@@ -62,9 +98,8 @@ class LowRankCovariance:
         self.noise = noise
         self.labelled = np.zeros(len(prior), dtype=bool)
         factor, _ = cholesky(cross[landmarks], "covariance of the landmarks")
-        self._phi = torch.linalg.solve_triangular(
-            factor, cross.mT, upper=False
-        ).mT.numpy()  # (N, R)
+        phi = torch.linalg.solve_triangular(factor, cross.mT, upper=False).mT
+        self._phi = phi.numpy()  # (N, R)
         self._S = np.eye(len(landmarks))
         self._explained = np.einsum("ir,ir->i", self._phi, self._phi)  # diagonal of Phi S Phi^T
         self._rest = np.maximum(prior - self._explained, 0.0)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from nodegp.active.acquisition import STRATEGIES, Acquisition, Choice, Situation
+from nodegp.active.acquisition import STRATEGIES, Acquisition, Choice, Situation, strategies
 from nodegp.graph import Graph
 from nodegp.labels import as_labels, is_labelled
 from nodegp.seeds import generator
@@ -180,7 +180,7 @@ def suggest(
         makes the next answer faster, never another one.
     """
     if isinstance(strategy, str):
-        if strategy not in STRATEGIES:
+        if strategy not in STRATEGIES and strategy not in strategies():
             raise ValueError(f"strategy must be one of {list(STRATEGIES)}, got {strategy!r}")
         strategy = STRATEGIES[strategy]()
     if n < 1:

@@ -41,15 +41,13 @@ class Advice:
     def text(self) -> str:
         """The advice in words."""
         last = "the last round" if self.rounds == 1 else f"each of the last {self.rounds} rounds"
-        outlook = "will change little" if self.stop else "still make a difference"
-        kind = " of this kind" if self.stop else ""
-        gain = ""
-        if self.gain is not None:
-            gain = f"; the next label is expected to lower that by {_percent(self.gain)}"
+        outlook = "of this kind will change little" if self.stop else "still make a difference"
+        lower = "; the next label is expected to lower that by "
+        gain = "" if self.gain is None else lower + _percent(self.gain)
         return (
             f"In {last}, {_percent(self.changed)} of the predictions changed and probabilities "
-            f"moved by {_percent(self.moved)} on average: more labels{kind} {outlook}. The model "
-            f"expects {_percent(self.error)} of its predictions to be wrong{gain}."
+            f"moved by {_percent(self.moved)} on average: more labels {outlook}. The model expects "
+            f"{_percent(self.error)} of its predictions to be wrong{gain}."
         )
 
 

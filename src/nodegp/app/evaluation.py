@@ -1,4 +1,5 @@
-"""A model and others on the same labels: who predicts them how well."""
+"""A model and others on the same labels: who predicts them how well, as data and as one
+self-contained page."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nodegp.app.errors import OptionError
-from nodegp.app.results import Result, plain
+from nodegp.app.frontend import OptionError, plain
 from nodegp.evaluation import Evaluation
 from nodegp.plugins import baselines
+from nodegp.report import Figure, Table, page, panels
 
-__all__ = ["Comparison", "ScoreTable", "rivals"]
+__all__ = ["Comparison", "ScoreTable", "evaluation_page", "rivals"]
 
 # Columns of tables, and the scores that stand in them.
 _SCORES = {
@@ -42,7 +43,7 @@ class ScoreTable(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Result):
+class Comparison:
     """Evaluations on the same labels by name, this library's first."""
 
     evaluations: dict[str, Evaluation]
@@ -119,3 +120,54 @@ def rivals(names: Sequence[str], seed: int) -> dict[str, Any]:
                 f"`compare`: there is no {name!r}; choose among {', '.join(registry)}", "compare"
             )
     return {name: registry[name](random_state=seed, unlabelled=None) for name in names}
+
+
+def evaluation_page(comparison: Comparison, name: str) -> str:
+    """HTML with scores, doubts, reliability and confusion; ``name`` is what was evaluated."""
+
+    def table(name: str, source: ScoreTable, *notes: str) -> Table:
+        # The second column is for words, as in the laboratory's reports.
+        rows = [(head, "", *map(_cell, values)) for head, *values in source.rows]
+        return Table(name, source.title, (source.columns[0], "", *source.columns[1:]), rows, notes)
+
+    columns = ["method", "accuracy %", "s.e.", "log loss", "Brier score", "calibration error"]
+    rows = [
+        [method, f"{100 * accuracy:.1f}", f"{100 * error:.1f}", *rest]
+        for method, accuracy, error, *rest in comparison.scores().rows
+    ]
+    how_to_read = (
+        "Log loss in nats, Brier score from 0 to 2, calibration error over 15 bins of equal width: "
+        "the smaller the better. s.e.: standard error of the accuracy."
+    )
+    parts: list[Table | Figure] = [
+        table("scores", ScoreTable("Scores", columns, rows), how_to_read),
+        *(table(f"doubt-{number}", one) for number, one in enumerate(comparison.doubt())),
+        _reliability(comparison),
+        table("confusion", comparison.confusion(), "Rows: true classes; columns: predicted ones."),
+    ]
+    own = comparison.own
+    lead = f"{name}: {own.how}, {len(own.y):,} labels in {len(own.classes)} classes."
+    return page("How good are the predictions?", lead, parts)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _reliability(comparison: Comparison) -> Figure:
+    drawing, (ax,) = panels(1)
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+    for method, one in comparison.evaluations.items():
+        curve = one.reliability
+        full = curve.count > 0
+        ax.plot(
+            curve.confidence[full], curve.accuracy[full], marker="o", markersize=3, label=method
+        )
+    ax.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
+    if len(comparison.evaluations) > 1:
+        ax.legend(frameon=False)
+    caption = (
+        "How often the likeliest class is right, against the probability given to it. Above the "
+        "diagonal a model is too modest, below it too sure."
+    )
+    return Figure("reliability", "Reliability", caption, drawing)

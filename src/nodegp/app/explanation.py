@@ -2,53 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nodegp.app.results import Result
 from nodegp.estimators import GraphGPClassifier
 
-__all__ = ["NodeExplanation", "Share", "explain"]
-
-
-@dataclass(frozen=True)
-class Share(Result):
-    """What one labelled node, or one neighbour, adds to a node's score."""
-
-    id: Any
-    label: Any
-    share: float
-    predicted: Any  # of neighbours only
-    itself: bool  # the node that is explained
-    aside = ("predicted", "itself")
-
-
-@dataclass(frozen=True, eq=False)
-class NodeExplanation(Result):
-    """Why a node has the probability of a class that it has.
-
-    The score (the class's latent mean) is the sum of all labels' shares and what is common to
-    them; it is also the sum of all neighbours' shares.
-    """
-
-    node: Any
-    class_: Any
-    probability: float
-    latent_mean: float
-    labels: list[Share]  # the largest
-    other_labels: float  # the sum of the rest
-    labels_by_class: dict[str, float]
-    common: float
-    neighbours: list[Share]
-    other_neighbours: float
-    n_labels: int
-    n_neighbours: int
-    by_neighbour: bool  # False where the filter mixes them before the model sees them
-    filter: str
-    rival: dict[str, Any] | None  # likeliest of the others: class, probability and score
-    aside = ("n_labels", "n_neighbours", "by_neighbour", "filter", "rival")
+__all__ = ["explain"]
 
 
 def explain(
@@ -58,9 +18,24 @@ def explain(
     node: int,
     for_class: Any = None,
     n: int = 8,
-) -> NodeExplanation:
-    """Explain the probability of a class, by default the likeliest, with the ``n`` largest shares
-    of each kind. ``ids`` and ``labels`` have an entry per node."""
+) -> dict[str, Any]:
+    """Why a node has the probability of a class, by default the likeliest, that it has.
+
+    The class's latent mean, its score, is the sum of all labels' shares and what is common to
+    them; it is also the sum of all neighbours' shares. ``ids`` and ``labels`` have an entry per
+    node.
+
+    Returns
+    -------
+    dict
+        ``node``, ``class``, ``probability`` and ``latent_mean``; ``labels`` and ``neighbours``, the
+        ``n`` largest shares of each kind, of which there are ``n_labels`` and ``n_neighbours``;
+        ``other_labels`` and ``other_neighbours``, the sums of the rest; ``labels_by_class``;
+        ``common``; ``by_neighbour``, False where the ``filter`` mixes neighbours before the model
+        sees them; and ``rival``, the likeliest of the other classes: class, probability and score.
+        A share has the ``id``, ``label`` and ``share`` of a node, for neighbours what is
+        ``predicted``, and whether it is the node ``itself``.
+    """
     parts = model.explain(node)
     proba = model.predict_proba(nodes=[node])[0]
     c = _class(model.classes_, for_class, proba)
@@ -69,45 +44,46 @@ def explain(
     # One latent for two classes speaks for the second.
     sign, latent = ((1.0 if c == 1 else -1.0), 0) if one_latent else (1.0, c)
     by_label = sign * parts.from_labels[:, latent]
-    by_neighbour = sign * parts.from_neighbours[:, latent]
     guesses = dict(
         zip(parts.neighbours.tolist(), model.predict(nodes=parts.neighbours), strict=True)
     )
 
-    def largest(nodes: np.ndarray, shares: np.ndarray) -> tuple[list[Share], float]:
+    def largest(kind: str, nodes: np.ndarray, shares: np.ndarray) -> dict[str, Any]:
         order = abs(shares).argsort()[::-1]
         rows = [
-            Share(ids[i], labels[i], float(share), guesses.get(int(i)), bool(i == node))
-            for i, share in zip(nodes[order[:n]], shares[order[:n]], strict=True)
+            {
+                "id": ids[i],
+                "label": labels[i],
+                "share": shares[at],
+                "predicted": guesses.get(int(i)),
+                "itself": bool(i == node),
+            }
+            for at, i in zip(order[:n], nodes[order[:n]], strict=True)
         ]
-        return rows, float(shares[order[n:]].sum())
+        return {kind: rows, f"other_{kind}": shares[order[n:]].sum(), f"n_{kind}": len(shares)}
 
-    label_rows, other_labels = largest(parts.labelled, by_label)
-    neighbour_rows, other_neighbours = largest(parts.neighbours, by_neighbour)
-    rival = None
-    for i in (-proba).argsort()[:2]:
-        if i != c and rival is None:
-            score = None if one_latent else scores[i]
-            rival = {"class": model.classes_[i], "probability": proba[i], "score": score}
-    return NodeExplanation(
-        node=ids[node],
-        class_=model.classes_[c],
-        probability=proba[c],
-        latent_mean=sign * scores[latent],
-        labels=label_rows,
-        other_labels=other_labels,
-        labels_by_class={
+    rival = next((i for i in (-proba).argsort()[:2] if i != c), None)
+    return {
+        "node": ids[node],
+        "class": model.classes_[c],
+        "probability": proba[c],
+        "latent_mean": sign * scores[latent],
+        **largest("labels", parts.labelled, by_label),
+        "labels_by_class": {
             str(name): by_label[model.labels_ == name].sum() for name in model.classes_
         },
-        common=sign * (parts.common + parts.rest)[latent],
-        neighbours=neighbour_rows,
-        other_neighbours=other_neighbours,
-        n_labels=len(by_label),
-        n_neighbours=len(by_neighbour),
-        by_neighbour=parts.neighbours.tolist() != [node],
-        filter=type(model.filter_).__name__,
-        rival=rival,
-    )
+        "common": sign * (parts.common + parts.rest)[latent],
+        **largest("neighbours", parts.neighbours, sign * parts.from_neighbours[:, latent]),
+        "by_neighbour": parts.neighbours.tolist() != [node],
+        "filter": type(model.filter_).__name__,
+        "rival": None
+        if rival is None
+        else {
+            "class": model.classes_[rival],
+            "probability": proba[rival],
+            "score": None if one_latent else scores[rival],
+        },
+    }
 
 
 def _class(classes: np.ndarray, name: Any, proba: np.ndarray) -> int:

@@ -12,37 +12,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.app.progress import Progress
-from nodegp.app.results import Result
+from nodegp.app.frontend import Progress
 from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.io.tables import amount
 from nodegp.io.write import write_tables
 from nodegp.propagation import watched
 
-__all__ = ["BLOCK_ROWS", "PredictionCounts", "Predictions"]
+__all__ = ["BLOCK_ROWS", "Predictions"]
 
 BLOCK_ROWS = 50_000
 
 
-@dataclass(frozen=True)
-class PredictionCounts(Result):
-    """How many predictions there were; if asked for, how many labels were left open and how large
-    the sets are; and both in words."""
-
-    predictions: int
-    abstained: int | None
-    mean_set_size: float | None
-    remarks: tuple[str, ...]
-    aside = ("remarks",)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in super().to_dict().items() if value is not None}
-
-
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions for nodes of a graph. Nothing is computed until they are read or written."""
+    """Predictions for nodes of a graph. Nothing is computed until they are read or written.
+
+    What was predicted is then counted: ``predictions``; ``abstained``, the labels left open, and
+    ``mean_set_size``, each only where it was asked for.
+    """
 
     model: GraphGPClassifier
     graph: Graph
@@ -70,33 +58,38 @@ class Predictions:
                 self.progress.advance()
                 yield table
 
-    def read(self) -> tuple[pa.Table, PredictionCounts]:
-        """All in one table."""
+    def read(self) -> tuple[pa.Table, dict[str, Any]]:
+        """All in one table, and the counts."""
         counts = np.zeros(3, dtype=int)
         table = pa.concat_tables(self.blocks(counts))
-        return table, self._counted(counts)
+        return table, self._by_name(counts)
 
-    def write(self, path: str | Path | None) -> PredictionCounts:
-        """Write them as :func:`nodegp.io.write.write_tables` does."""
+    def write(self, path: str | Path | None) -> dict[str, Any]:
+        """Write them as :func:`nodegp.io.write.write_tables` does, and count them."""
         counts = np.zeros(3, dtype=int)
         write_tables(path, self.blocks(counts))
-        return self._counted(counts)
+        return self._by_name(counts)
 
-    def _counted(self, counts: np.ndarray) -> PredictionCounts:
+    def _by_name(self, counts: np.ndarray) -> dict[str, Any]:
         rows, abstained, in_sets = counts.tolist()
-        n_classes, size, remarks = len(self.model.classes_), in_sets / max(rows, 1), []
+        named: dict[str, Any] = {"predictions": rows}
+        if self.abstain_below is not None:
+            named["abstained"] = abstained
+        if self.coverage is not None:
+            named["mean_set_size"] = in_sets / max(rows, 1)
+        return named
+
+    def remarks(self, counts: dict[str, Any]) -> list[str]:
+        """The counts in words, but for that of all predictions."""
+        remarks, n_classes = [], len(self.model.classes_)
         if self.abstain_below is not None:
             remarks.append(
-                f"{abstained:,} of {amount(rows, 'node')} left open, where no class reaches a "
-                f"probability of {self.abstain_below:g}"
+                f"{counts['abstained']:,} of {amount(counts['predictions'], 'node')} left open, "
+                f"where no class reaches a probability of {self.abstain_below:g}"
             )
         if self.coverage is not None:
-            every = n_classes > 1 and in_sets == n_classes * rows
+            size = counts["mean_set_size"]
             few = f", which is all: too few labels for a coverage of {self.coverage:g}"
+            every = 1 < n_classes == size
             remarks.append(f"sets hold {size:.2f} classes on average" + (few if every else ""))
-        return PredictionCounts(
-            predictions=rows,
-            abstained=None if self.abstain_below is None else abstained,
-            mean_set_size=None if self.coverage is None else size,
-            remarks=tuple(remarks),
-        )
+        return remarks

@@ -1,7 +1,7 @@
 """A project: a graph with some labels, a model of it once one is fitted, and answers that wait.
 
 All that a front end does with a user's data goes through here: every method gives a result that is
-data, says how far it is to a :class:`~nodegp.app.progress.Progress`, and raises a sentence where
+data, says how far it is to a :class:`~nodegp.app.frontend.Progress`, and raises a sentence where
 something is wrong with what it was given.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,18 +17,17 @@ import numpy as np
 from sklearn.base import clone
 
 from nodegp import evaluation
-from nodegp.active import Advice, advice, suggest
-from nodegp.app.errors import OptionError, check_share
+from nodegp.active import advice, strategies, suggest
 from nodegp.app.evaluation import Comparison, rivals
-from nodegp.app.explanation import NodeExplanation, explain
-from nodegp.app.labels import Labels, NodeNames, as_pairs, changes, own_column, require_classes
-from nodegp.app.model import DEFAULT, ModelInfo, ModelOptions, describe
+from nodegp.app.explanation import explain
+from nodegp.app.frontend import SILENT, OptionError, Progress, check_share
+from nodegp.app.model import DEFAULT, ModelOptions, describe
 from nodegp.app.predictions import Predictions
-from nodegp.app.progress import SILENT, Progress
-from nodegp.app.questions import Answers, Questions, Update
+from nodegp.app.questions import Labels, Questions, as_pairs, changes, positions, require_classes
 from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.io import Encoder, Loaded, Summary, TableSource, join_tables, read_labels, read_tables
+from nodegp.io.tables import TableFile
 from nodegp.labels import is_labelled
 from nodegp.persistence import load, save
 
@@ -130,28 +128,28 @@ class Project:
             return self.model.classes_.tolist()
         return sorted({label for label in self._with_answers() if label is not None})
 
-    def info(self) -> ModelInfo:
-        """The model in numbers."""
+    def info(self) -> dict[str, Any]:
+        """The model in numbers, as :func:`nodegp.app.model.describe` gives them."""
         return describe(self._fitted, self.graph)
 
     # --- a model --------------------------------------------------------------------------------
 
-    def fit(self) -> ModelInfo:
-        """Fit a model to the labels, and to the answers that wait."""
+    def fit(self) -> dict[str, Any]:
+        """Fit a model to the labels, and to the answers that wait; :meth:`info` and ``seconds``."""
         y = self._with_answers()
         if not is_labelled(y, None).any():
             raise ValueError("no node has a label yet; name a column of labels, or answer some")
-        if self.loaded is None:
-            model = clone(self._fitted)
+        y, unlabelled = Loaded(self.graph, y, None, {}).targets()  # type: ignore[arg-type]
+        if self.loaded is None and self.model is not None:
+            model = clone(self.model).set_params(unlabelled=unlabelled)
         else:
-            y, unlabelled = replace(self.loaded, labels=y).targets()
-            model = self.options.classifier(unlabelled, encoded=True)
+            model = self.options.classifier(unlabelled, encoded=self.loaded is not None)
         started = time.perf_counter()
         with self.progress.stage("fitting"):
             model.fit(self.graph, y)
         seconds = time.perf_counter() - started
         self.model, self._answers = model, {}
-        return describe(model, self.graph, seconds)
+        return self.info() | {"seconds": seconds}
 
     def predict(
         self,
@@ -174,20 +172,22 @@ class Project:
         """
         check_share(coverage=coverage, abstain_below=abstain_below)
         model, graph = self._fitted, self.graph
-        positions = None if ids is None else self._names.positions(ids)
+        places = None if ids is None else positions(ids, self.ids)
         if nodes is not None:
-            tables["id"] = tables.get("id") or own_column(nodes, self._columns[0])
+            if tables.get("id") is None and self._columns[0] in TableFile.open(nodes).names:
+                tables["id"] = self._columns[0]
             with self.progress.stage("reading"):
-                graph, positions = join_tables(graph, self._encoder, nodes, **tables)
+                graph, places = join_tables(graph, self._encoder, nodes, **tables)
         elif needless := [name for name in _OF_NEW_NODES if tables.get(name) is not None]:
             message = f"`{needless[0]}` without `nodes`: give the new nodes too"
             raise OptionError(message, needless[0], "nodes")
-        return Predictions(model, graph, positions, coverage, abstain_below, self.progress)
+        return Predictions(model, graph, places, coverage, abstain_below, self.progress)
 
-    def explain(self, node: Any, for_class: Any = None, n: int = 8) -> NodeExplanation:
-        """Why a node is predicted as it is: the ``n`` labels and neighbours that mattered most."""
-        position = int(self._names.positions([node])[0])
-        return explain(self._fitted, self.ids, self.labels, position, for_class, n)
+    def explain(self, node: Any, for_class: Any = None, n: int = 8) -> dict[str, Any]:
+        """Why a node is predicted as it is: the ``n`` labels and neighbours that mattered most, as
+        :func:`nodegp.app.explanation.explain` gives them."""
+        place = int(positions([node], self.ids)[0])
+        return explain(self._fitted, self.ids, self.labels, place, for_class, n)
 
     def evaluate(
         self,
@@ -250,8 +250,8 @@ class Project:
                 random_state=seed,
             )
         nodes = choice.nodes
-        columns: dict[str, list[Any]] = dict.fromkeys(self._columns, [""] * len(nodes))
-        columns[self._columns[0]] = self.ids[nodes].tolist()
+        id, label = self._columns
+        columns: dict[str, list[Any]] = {id: self.ids[nodes].tolist(), label: [""] * len(nodes)}
         if self.model is not None and len(nodes):
             table = self.model.predict_frame(self.graph, nodes)
             columns["predicted"] = table["label"].to_pylist()
@@ -263,8 +263,13 @@ class Project:
         heads = tuple(columns) if rows else self._columns
         return Questions(strategy, choice.score_means, rows, heads, choice.note)
 
-    def answer(self, labels: Labels, *, new_classes: bool = False, **columns: Any) -> Answers:
+    def answer(
+        self, labels: Labels, *, new_classes: bool = False, **columns: Any
+    ) -> dict[str, int]:
         """Take labels, which :meth:`update` or :meth:`fit` makes use of.
+
+        Says how many are ``new_labels`` and ``replaced_labels``, and how many are ``waiting`` with
+        those given before.
 
         Parameters
         ----------
@@ -273,47 +278,54 @@ class Project:
         columns : for a table, ``id`` and ``label``, by default those of the project's own tables,
             and ``ignore_unknown`` to skip ids that no node has
         """
-        source, positions, values = self._read(labels, **columns)
-        if not len(positions):
+        source, places, values = self._read(labels, **columns)
+        if not len(places):
             raise ValueError(f"{source} has no labels yet; fill in the label column first")
         if self.model is not None and not new_classes:
             require_classes(source, values, self.classes)
-        new, replaced = changes(self._with_answers()[positions], values)
-        if not new and not replaced:
+        counts = changes(self._with_answers()[places], values)
+        if not any(counts.values()):
             raise ValueError(f"{source} says nothing new: the model has these labels already")
-        self._answers.update(zip(positions.tolist(), values.tolist(), strict=True))
-        return Answers(new, replaced, len(self._answers))
+        self._answers.update(zip(places.tolist(), values.tolist(), strict=True))
+        return counts | {"waiting": len(self._answers)}
 
-    def update(self) -> Update:
-        """Fit again with the answers that wait, from where the last fit ended."""
+    def update(self) -> dict[str, Any]:
+        """Fit again with the answers that wait, from where the last fit ended.
+
+        Says how many were ``new_labels`` and ``replaced_labels``; how much the predictions of nodes
+        without a label ``changed`` and ``moved``, whether to ``stop`` asking, the ``expected_gain``
+        of the next label and all that in words, ``advice`` (each None if every node has a label);
+        and what the ``model`` is now.
+        """
         model = self._fitted
         if not self._answers:
             raise ValueError("there are no answers to update the model with; give some before")
-        positions, labels = np.array(list(self._answers)), list(self._answers.values())
+        places, labels = np.array(list(self._answers)), list(self._answers.values())
         values = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
-        new, replaced = changes(self.labels[positions], values)
+        counts = changes(self.labels[places], values)
         earlier, classes = model.predict_proba(), model.classes_
         with self.progress.stage("fitting"):
-            model.update(positions, values)
+            model.update(places, values)
         self._answers = {}
-        changed = self._advice(earlier, classes, len(positions))
-        return Update(new, replaced, changed, self.info())
+        return counts | self._advice(earlier, classes, len(places)) | {"model": self.info()}
 
-    def _advice(self, earlier: np.ndarray, classes: np.ndarray, n_answers: int) -> Advice | None:
+    def _advice(self, earlier: np.ndarray, classes: np.ndarray, n_answers: int) -> dict[str, Any]:
         """How much the predictions of unlabelled nodes changed, if there are any."""
         model = self._fitted
         rest = np.setdiff1d(np.arange(self.graph.n_nodes), model.labelled_)
         if not len(rest):
-            return None
+            return dict.fromkeys(("changed", "moved", "stop", "expected_gain", "advice"))
         before = np.zeros((len(rest), len(model.classes_)))
         before[:, np.searchsorted(model.classes_, classes)] = earlier[rest]
         gain = None
-        if self.graph.n_nodes <= _LOOK_AHEAD:
+        if self.graph.n_nodes <= _LOOK_AHEAD and "eer" in strategies():
             with self.progress.stage("looking ahead"):
                 choice = suggest(self.graph, 1, "eer", y=self.labels, unlabelled=None)
             gain = float(choice.scores[0]) if len(choice.scores) and not choice.note else None
         after = model.predict_proba(nodes=rest)
-        return advice([before, after], gain=gain, labels_per_round=n_answers)
+        outlook = advice([before, after], gain=gain, labels_per_round=n_answers)
+        numbers = {name: getattr(outlook, name) for name in ("changed", "moved", "stop")}
+        return numbers | {"expected_gain": outlook.gain, "advice": outlook.text}
 
     # --- labels and ids -------------------------------------------------------------------------
 
@@ -338,15 +350,11 @@ class Project:
         """The user's names of the columns of ids and labels."""
         return self.tables.get("id", "id"), self.tables.get("label", "label")
 
-    @cached_property
-    def _names(self) -> NodeNames:
-        return NodeNames(self.ids)
-
     def _with_answers(self) -> np.ndarray:
         """The labels, with the answers that wait."""
         y = self.labels.copy()
-        for position, value in self._answers.items():
-            y[position] = value
+        for place, value in self._answers.items():
+            y[place] = value
         return y
 
     def _read(
@@ -360,21 +368,16 @@ class Project:
         if not isinstance(labels, str | Path):
             answers = as_pairs(labels, self.classes)
             values = np.array(list(answers.values()), dtype=object)
-            return "the list of answers", self._names.positions(answers), values
-        id_column, label_column = self._columns
-        positions, values = read_labels(
-            labels,
-            self.ids,
-            id or own_column(labels, id_column),
-            label or own_column(labels, label_column),
-            classes=self.classes,
+            return "the list of answers", positions(answers, self.ids), values
+        places, values = read_labels(
+            labels, self.ids, id, label, usual=self._columns, classes=self.classes,
             ignore_unknown=ignore_unknown,
-        )
-        return str(labels), positions, values
+        )  # fmt: skip
+        return str(labels), places, values
 
-    def _unseen(self, source: str, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def _unseen(self, source: str, places: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Labels at nodes that the model was not fitted to, one entry per node."""
-        fresh = ~np.isin(positions, self._fitted.labelled_)
+        fresh = ~np.isin(places, self._fitted.labelled_)
         if not fresh.any():
             raise ValueError(
                 f"{source} has no label that the model has not seen: nothing to score on"
@@ -383,5 +386,5 @@ class Project:
             seen = int((~fresh).sum())
             self.progress.note(f"{seen:,} labels of {source} were fitted to and are left out")
         y = np.full(self.graph.n_nodes, None, dtype=object)
-        y[positions[fresh]] = values[fresh]
+        y[places[fresh]] = values[fresh]
         return y

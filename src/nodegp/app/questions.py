@@ -1,21 +1,28 @@
-"""Questions to an expert, and what the answers did to a model."""
+"""Questions to an expert, and the answers: labels under a user's own names of nodes and classes, in
+tables or as pairs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from nodegp.active import Advice
-from nodegp.app.model import ModelInfo
-from nodegp.app.results import Result, plain
+from nodegp.app.frontend import OptionError, plain
+from nodegp.io.ids import TEXT, Index, as_names
 
-__all__ = ["Answers", "Questions", "Update"]
+__all__ = ["Labels", "Questions", "as_pairs", "changes", "positions", "require_classes"]
+
+# A table of ids and labels, or pairs of them.
+Labels = str | Path | Mapping[Any, Any] | Iterable[tuple[Any, Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Questions(Result):
+class Questions:
     """The nodes to ask about next, a row for each: id, an empty label, what the model says now
     (if there is one), the node's degree and the score that it was chosen by."""
 
@@ -24,7 +31,9 @@ class Questions(Result):
     ask: list[dict[str, Any]]
     columns: tuple[str, ...]
     note: str  # why another strategy chose, if one did
-    aside = ("columns", "note")
+
+    def to_dict(self) -> dict[str, Any]:
+        return plain({"strategy": self.strategy, "score": self.score, "ask": self.ask})
 
     def table(self) -> pa.Table:
         """To be filled in."""
@@ -33,28 +42,54 @@ class Questions(Result):
         return pa.Table.from_pylist(self.ask)
 
 
-@dataclass(frozen=True)
-class Answers(Result):
-    """Answers that wait for the next update or fit."""
-
-    new_labels: int
-    replaced_labels: int
-    waiting: int  # with those given before
-
-
-@dataclass(frozen=True, eq=False)
-class Update(Result):
-    """What new labels did to a model, and whether it is worth to go on asking."""
-
-    new_labels: int
-    replaced_labels: int
-    advice: Advice | None  # None if every node has a label
-    model: ModelInfo
-
-    def to_dict(self) -> dict[str, Any]:
-        names = {"changed": "changed", "moved": "moved", "stop": "stop", "expected_gain": "gain"}
-        return plain(
-            {"new_labels": self.new_labels, "replaced_labels": self.replaced_labels}
-            | {key: getattr(self.advice, name, None) for key, name in names.items()}
-            | {"model": self.model}
+def positions(names: Iterable[Any], ids: np.ndarray) -> np.ndarray:
+    """Where nodes stand in the graph, by the names that a user calls them by."""
+    names = [str(name) for name in names]
+    places = Index(as_names(ids)).find(pa.array(names, TEXT))
+    if (places < 0).any():
+        examples = ", ".join(map(str, ids[:3]))
+        raise ValueError(
+            f"there is no node {names[np.argmax(places < 0)]!r}; ids look like {examples}"
         )
+    return places.astype(np.intp)
+
+
+def as_pairs(
+    labels: Mapping[Any, Any] | Iterable[tuple[Any, Any]], classes: list[Any]
+) -> dict[str, Any]:
+    """Names of nodes with their labels; a number may be written as text where classes are numbers,
+    and who has no answer says None or nothing."""
+    by_name = {str(value): value for value in classes}
+    kinds = {type(value) for value in classes} or {int, str}
+    answers: dict[str, Any] = {}
+    for name, value in labels.items() if isinstance(labels, Mapping) else labels:
+        if value is None or value == "":
+            continue
+        label = by_name.get(str(value), value)
+        if type(label) not in kinds:
+            raise ValueError(f"the label {value!r} of node {name!r} is of another kind than others")
+        if answers.setdefault(str(name), label) != label:
+            raise ValueError(f"there are two different labels for node {name!r}; keep one")
+        kinds = {type(label)}
+    return answers
+
+
+def changes(before: np.ndarray, values: np.ndarray) -> dict[str, int]:
+    """How many nodes get a label, and how many get another."""
+    is_new = np.array([label is None for label in before], dtype=bool)
+    replaced = before[~is_new] != values[~is_new]
+    return {"new_labels": int(is_new.sum()), "replaced_labels": int(replaced.sum())}
+
+
+def require_classes(source: str, values: np.ndarray, classes: list[Any]) -> None:
+    """A mistyped label would be a class for ever."""
+    names = [str(name) for name in classes]
+    for value in map(str, values.tolist()):
+        if value not in names:
+            near = get_close_matches(value, names, 1, 0.6)
+            guess = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names[:8])}."
+            raise OptionError(
+                f"{source}: no node had the label {value!r} so far; {guess} Pass `new_classes` if "
+                "it is a new one.",
+                "new_classes",
+            )

@@ -10,7 +10,6 @@ import typer
 
 from nodegp import plugins
 from nodegp.cli import models, tables
-from nodegp.cli.demo import demo
 
 __all__ = ["app", "main"]
 
@@ -31,7 +30,7 @@ for _command in (
     *(models.update, models.explain, models.info),
 ):
     app.command(rich_help_panel=_OWN)(_command)
-app.command(rich_help_panel=_PAPER)(demo)
+app.command(rich_help_panel=_PAPER)(models.demo)
 for _name, _command in plugins.commands().items():
     if isinstance(_command, typer.Typer):
         app.add_typer(_command, name=_name, rich_help_panel=_PAPER)

@@ -1,16 +1,13 @@
-"""The commands about a model: `nodegp evaluate`, `update`, `explain` and `info`."""
+"""The commands about a model: `nodegp evaluate`, `update`, `explain`, `info` and `demo`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodegp.cli import show
 from nodegp.cli.options import comma_list, takes
 
-if TYPE_CHECKING:
-    from nodegp.app.model import ModelInfo
-
-__all__ = ["evaluate", "explain", "info", "model_facts", "update"]
+__all__ = ["demo", "evaluate", "explain", "info", "model_facts", "update"]
 
 
 @takes(
@@ -28,7 +25,7 @@ def evaluate(model, compare, report, as_json, quiet, **options):
     are; with --abstain-below, how many nodes get an answer and how many of these are right.
     """
     from nodegp.app import Project
-    from nodegp.app.report import evaluation_page
+    from nodegp.app.evaluation import evaluation_page
     from nodegp.files import check_place, write_atomically
     from nodegp.report import check_available
 
@@ -65,12 +62,12 @@ def update(model, labels, out, as_json, quiet, **options):
     result = project.update()
     project.save(out or model)
     if as_json:
-        show.as_json(result.to_dict() | {"file": str(out or model)})
+        show.as_json(result | {"file": str(out or model)})
     elif not quiet:
-        counts = f"{result.new_labels:,} new, {result.replaced_labels:,} replaced"
-        show.facts([("labels read", counts), *model_facts(result.model)], "The model")
-        if result.advice is not None:
-            print(result.advice.text)
+        counts = f"{result['new_labels']:,} new, {result['replaced_labels']:,} replaced"
+        show.facts([("labels read", counts), *model_facts(result["model"])], "The model")
+        if result["advice"] is not None:
+            print(result["advice"])
         print(f"written to {out or model}")
 
 
@@ -95,52 +92,52 @@ def explain(model, node, for_class, count, as_json):
     if as_json:
         show.as_json(result)
         return
+    name, total = result["class"], ("sum", result["latent_mean"])
     lines = [
-        ("node", str(result.node)),
-        ("class", f"{result.class_}, probability {result.probability:.3f}"),
-        ("score", f"{result.latent_mean:+.3f}"),
+        ("node", str(result["node"])),
+        ("class", f"{name}, probability {result['probability']:.3f}"),
+        ("score", f"{result['latent_mean']:+.3f}"),
     ]
-    if rival := result.rival:
+    if rival := result["rival"]:
         score = "" if rival["score"] is None else f", score {rival['score']:+.3f}"
         text = f"{rival['class']}, probability {rival['probability']:.3f}{score}"
         lines.append(("rival", text))
     show.facts(lines)
 
-    signs = f"+ speaks for {result.class_}, - against it"
-    rows: list[tuple[Any, ...]] = [
-        (str(one.id), str(one.label), one.share) for one in result.labels
-    ]
-    if result.n_labels > len(rows):
-        rows.append((amount(result.n_labels - len(rows), "other label"), "", result.other_labels))
-    rows += [("in common with all of them", "", result.common), ("sum", "", result.latent_mean)]
-    _shares(["labelled node", "label", "share"], rows, f"The score by label: {signs}")
+    def shares(columns: list[str], rows: list[tuple[Any, ...]], title: str) -> None:
+        """Names, as many as there are, and a share in the last column."""
+        cells = [(*r[:-1], *[""] * (len(columns) - len(r)), f"{r[-1]:+.3f}") for r in rows]
+        show.grid(columns, cells, title)
 
-    rows = sorted(result.labels_by_class.items(), key=lambda item: -item[1])
-    title = f"The same by class: a label of another class is + where {result.node} is unlike it"
-    _shares(["labels", "share"], rows, title)
+    def others(kind: str, text: str) -> list[tuple[Any, ...]]:
+        count = result[f"n_{kind}"] - len(result[kind])
+        return [(amount(count, text), result[f"other_{kind}"])] if count else []
 
-    if not result.by_neighbour:
-        print(f"No neighbour has a share of its own here (the filter is {result.filter}).")
+    signs = f"+ speaks for {name}, - against it"
+    rows: list[tuple[Any, ...]]
+    rows = [(str(one["id"]), str(one["label"]), one["share"]) for one in result["labels"]]
+    rows += [*others("labels", "other label"), ("in common with all of them", result["common"])]
+    shares(["labelled node", "label", "share"], [*rows, total], f"The score by label: {signs}")
+
+    by_class = sorted(result["labels_by_class"].items(), key=lambda item: -item[1])
+    title = f"The same by class: a label of another class is + where {result['node']} is unlike it"
+    shares(["labels", "share"], by_class, title)
+
+    if not result["by_neighbour"]:
+        print(f"No neighbour has a share of its own here (the filter is {result['filter']}).")
         return
     rows = [
         (
-            f"{one.id} (itself)" if one.itself else str(one.id),
-            "" if one.label is None else str(one.label),
-            str(one.predicted),
-            one.share,
+            f"{one['id']} (itself)" if one["itself"] else str(one["id"]),
+            "" if one["label"] is None else str(one["label"]),
+            str(one["predicted"]),
+            one["share"],
         )
-        for one in result.neighbours
+        for one in result["neighbours"]
     ]
-    if result.n_neighbours > len(rows):
-        rest = amount(result.n_neighbours - len(rows), "other")
-        rows.append((rest, "", "", result.other_neighbours))
-    rows.append(("sum", "", "", result.latent_mean))
     columns = ["neighbour", "label", "predicted", "share"]
-    _shares(columns, rows, f"The score by neighbour: {signs}")
-
-
-def _shares(columns: list[str], rows: list[tuple[Any, ...]], title: str) -> None:
-    show.grid(columns, [(*row[:-1], f"{row[-1]:+.3f}") for row in rows], title)
+    rows = [*rows, *others("neighbours", "other"), total]
+    shares(columns, rows, f"The score by neighbour: {signs}")
 
 
 @takes("model! as_json")
@@ -151,31 +148,64 @@ def info(model, as_json):
     project = Project.open(model)
     numbers = project.info()
     if as_json:
-        show.as_json({"file": str(model)} | numbers.to_dict())
+        show.as_json({"file": str(model)} | numbers)
         return
-    graph = f"{numbers.nodes:,} nodes, {numbers.edges:,} edges, {numbers.features:,} features"
-    classes = ", ".join(f"{name} {count:,}" for name, count in numbers.label_counts.items())
+    graph = ", ".join(f"{numbers[name]:,} {name}" for name in ("nodes", "edges", "features"))
+    classes = ", ".join(f"{name} {count:,}" for name, count in numbers["label_counts"].items())
     rows = [("file", str(model)), ("graph", graph), ("classes", classes)]
     if project.sources:
         rows.append(("made from", "; ".join(project.sources)))
     show.facts([*rows, *model_facts(numbers)])
 
 
-def model_facts(info: ModelInfo) -> list[tuple[str, str]]:
+def model_facts(info: dict[str, Any]) -> list[tuple[str, str]]:
     """The numbers of a model, for people."""
     from nodegp.io.tables import amount
 
-    scores = info.leave_one_out
-    learnt = ", ".join(f"{name} {float(v):.3g}" for name, v in info.hyperparameters.items())
+    scores = info["leave_one_out"]
+    learnt = ", ".join(f"{name} {float(v):.3g}" for name, v in info["hyperparameters"].items())
+    unfinished = "" if info["converged"] else " (not converged)"
+    off = " (off)" if info["temperature"] == 1.0 else ""
     return [
-        ("labels", f"{info.labels:,} in {amount(len(info.classes), 'class', 'classes')}"),
+        ("labels", f"{info['labels']:,} in {amount(len(info['classes']), 'class', 'classes')}"),
         (
             "leave-one-out",
             f"{scores['accuracy']:.1%} right (± {scores['accuracy_error']:.1%}), log loss "
             f"{scores['log_loss']:.3f}, calibration error {scores['calibration_error']:.3f}",
         ),
-        ("model", f"{info.recipe or info.filter + ' filter'}, {info.likelihood}"),
+        ("model", f"{info['recipe'] or info['filter'] + ' filter'}, {info['likelihood']}"),
         ("hyper-parameters", learnt or "none"),
-        ("temperature", f"{info.temperature:.2f}"),
-        ("evidence bound", f"{info.elbo:.2f}" + ("" if info.converged else " (not converged)")),
+        ("temperature", f"{info['temperature']:.2f}{off}"),
+        ("evidence bound", f"{info['elbo']:.2f}{unfinished}"),
     ]
+
+
+@takes("recipe likelihood calibrate doubtful as_json")
+def demo(recipe, likelihood, calibrate, doubtful, as_json):
+    """Fit the bundled Cora citation graph with its 140 public labels and show the result.
+
+    Cora: 2,708 papers in 7 topics, linked by citations. Takes about a second.
+    """
+    from nodegp.app import ModelOptions
+    from nodegp.app.demo import run_demo
+
+    n = run_demo(ModelOptions(recipe, likelihood=likelihood, calibrate=calibrate), doubtful)
+    if as_json:
+        show.as_json(n)
+        return
+    rows = [
+        ("test accuracy", f"{n['accuracy']:.1%} on 1,000 papers"),
+        ("log loss", f"{n['log_loss']:.3f}"),
+        ("calibration error", f"{n['calibration_error']:.3f}"),
+        ("seconds", f"{n['seconds_fit']:.2f} to fit, {n['seconds_predict_all']:.2f} to predict"),
+        ("features", f"{n['features']:,}, {n['preprocessing']}"),
+    ]
+    title = f"Cora: {n['nodes']:,} papers, {n['edges']:,} citations, {n['labels']} labels"
+    show.facts([*rows, *model_facts(n)], title)
+    if n["doubtful"]:
+        papers = [
+            [*row, ", ".join(f"{name} {p:.0%}" for name, p in likeliest)]
+            for _, *row, likeliest in map(dict.values, n["doubtful"])
+        ]
+        heads = ["paper", "links", "entropy", "likeliest topics"]
+        show.grid(heads, papers, "The papers worth asking an expert about (highest entropy)")

@@ -10,12 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from nodegp.app.errors import OptionError
+from nodegp.app.frontend import STRATEGY_NAMES, OptionError
 
 __all__ = ["comma_list", "table_options", "takes"]
 
 _FILES = "csv, tsv (both also gzipped) or parquet"
-_RECIPE = "auto (default) or paper: exactly the published model."
 
 # The help of each option, by the panel of --help that it stands in. "fit label" is the option
 # `label` of `nodegp fit`, where other commands have another.
@@ -44,9 +43,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "probability: 0.8.",
     },
     "The model": {
-        "fit recipe": _RECIPE,
-        "fit likelihood": "softmax (default), robustmax (the paper's), or bernoulli for two "
-        "classes.",
+        "recipe": "auto (default) or paper: exactly the published model.",
+        "likelihood": "softmax (default), robustmax (the paper's), or bernoulli for two classes.",
         "filter": "auto (default): what predicts the labels best when each is left out in turn; "
         "mean: a node is what its neighbourhood is; pagerank: what lies near it, further off too; "
         "identity: the edges do not matter. Python has more.",
@@ -61,8 +59,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "update out": "Where to; over MODEL by default.",
         "query count": "How many nodes to ask about.",
         "explain count": "How many of each to list.",
-        "strategy": "sopt, vopt, hybrid, gp-vopt, gp-eer, s2, random, degree, entropy, margin, "
-        "bald or eer; see below.",
+        "strategy": f"{', '.join(STRATEGY_NAMES[:-1])} or {STRATEGY_NAMES[-1]}; see below.",
         "folds": "Fit again with each of so many parts of the labels hidden.",
         "evaluate labels": "Table of ids and labels that the model has not seen, to score on.",
         "update labels": "Table of ids and labels; rows without a label are skipped.",
@@ -72,11 +69,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "report": "Also write a page with figures (.html).",
         "new_classes": "Take labels that no node had so far.",
         "for_class": "Explain this class; the predicted one by default.",
-        "recipe": _RECIPE,
-        "likelihood": "softmax (default) or robustmax (the paper's).",
         "calibrate": "Temperature from leave-one-out.",
         "doubtful": "How many doubtful nodes to list.",
-        "demo as_json": "Print numbers as JSON.",
     },
 }
 _OPTIONS = {name: (panel, text) for panel, rows in _PANELS.items() for name, text in rows.items()}

@@ -15,26 +15,20 @@ __all__ = ["Terminal", "as_json", "facts", "grid"]
 
 def as_json(value: Any) -> None:
     """Print a result, or plain data with results in it."""
-    from nodegp.app.results import plain
+    from nodegp.app.frontend import plain
 
     print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def facts(rows: Iterable[tuple[str, Any]], title: Any = None, gap: bool = True) -> None:
-    """Names and values, one to a line; and an empty line, unless there is to be no ``gap``."""
+def facts(rows: Iterable[tuple[str, str]], title: str = "") -> None:
+    """Names and values, one to a line."""
     from rich.table import Column
 
     names, values = Column(style="dim", no_wrap=True), Column(overflow="fold")
-    _print([names, values], rows, title, gap, show_header=False)
+    _print([names, values], rows, title, show_header=False)
 
 
-def grid(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    title: Any = None,
-    digits: int = 3,
-    gap: bool = True,
-) -> None:
+def grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
     """A table with a head; numbers stand to the right."""
     from rich.table import Column
 
@@ -43,38 +37,30 @@ def grid(
     for position, name in enumerate(columns):
         numeric = rows and all(isinstance(row[position], Real) for row in rows)
         heads.append(Column(name, justify="right" if numeric else "left", overflow="fold"))
-    _print(heads, [[_cell(value, digits) for value in row] for row in rows], title, gap)
+    _print(heads, [map(_cell, row) for row in rows], title)
 
 
-def _cell(value: Any, digits: int) -> str:
+def _cell(value: Any) -> str:
     if isinstance(value, Integral):
         return f"{value:,}"
     if isinstance(value, Real):
-        return f"{value:.{digits}f}" if math.isfinite(value) else "-"
+        return f"{value:.3f}" if math.isfinite(value) else "-"
     return str(value)
 
 
-def _literal(text: Any, style: str = "") -> Any:
-    """A user's text, in which brackets are brackets; what has a style of its own stays."""
-    from rich.text import Text
-
-    return Text(text, style) if isinstance(text, str) else text
-
-
-def _print(
-    columns: list[Any], rows: Iterable[Sequence[Any]], title: Any, gap: bool, **style: Any
-) -> None:
+def _print(columns: list[Any], rows: Iterable[Iterable[str]], title: str, **style: Any) -> None:
+    """A table and an empty line. In a user's text, brackets are brackets."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table, console = Table(*columns, box=None, pad_edge=False, **style), Console()
     for row in rows:
-        table.add_row(*map(_literal, row))
+        table.add_row(*map(Text, row))
     if title:
-        console.print(_literal(title, "bold"))
+        console.print(Text(title, "bold"))
     console.print(table)
-    if gap:
-        console.print()
+    console.print()
 
 
 class Terminal:

@@ -39,10 +39,9 @@ def fit(out, recipe, likelihood, filter, seed, as_json, quiet, **tables):
     info = project.fit()
     project.save(out)
     if as_json:
-        model = info.to_dict() | {"seconds": info.seconds, "file": str(out)}
-        show.as_json({"input": summary.to_dict(), "model": model})
+        show.as_json({"input": summary, "model": info | {"file": str(out)}})
     elif not quiet:
-        show.facts([*model_facts(info), ("seconds", f"{info.seconds:.2f}")], "The model")
+        show.facts([*model_facts(info), ("seconds", f"{info['seconds']:.2f}")], "The model")
         print(f"written to {out}")
 
 
@@ -82,11 +81,10 @@ def predict(model, out, nodes, coverage, abstain_below, as_json, quiet, **tables
     else:
         counts = predictions.write(out)
         if as_json:
-            file = {"predictions": counts.predictions, "file": str(out)}
-            show.as_json(file | counts.to_dict())
+            show.as_json(counts | {"file": str(out)})
         elif out is not None and not quiet:
-            print(f"{amount(counts.predictions, 'prediction')} written to {out}")
-    for remark in counts.remarks:
+            print(f"{amount(counts['predictions'], 'prediction')} written to {out}")
+    for remark in predictions.remarks(counts):
         progress.note(remark)
 
 
@@ -128,8 +126,8 @@ def query(model, count, strategy, out, seed, as_json, quiet, **tables):
     if as_json:
         show.as_json(questions)
     elif not quiet or out is None:
-        rows = [list(row.values()) for row in questions.ask]
-        show.grid(questions.columns, [[str(row[0]), *row[1:]] for row in rows])
+        rows = [[str(id), *rest] for id, *rest in map(dict.values, questions.ask)]
+        show.grid(questions.columns, rows)
         if not quiet:
             print(f"score: {questions.score}")
     if out is not None:

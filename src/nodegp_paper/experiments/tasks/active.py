@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nodegp import metrics
-from nodegp.active import SOPT, STRATEGIES, Acquisition, ActiveLearner, Random
+from nodegp.active import SOPT, Acquisition, ActiveLearner, Random, strategies
 from nodegp.datasets import Dataset
 from nodegp_paper.experiments.models import LINEAR_GGP, PaperRecipe, component_of, estimator
 from nodegp_paper.experiments.published import ACTIVE_DATASETS
@@ -80,7 +80,7 @@ TASK = Task(NAME, specs, run, _seconds)
 # --- beyond it ------------------------------------------------------------------------------------
 
 BEYOND_NAME = "active, beyond"
-# Strategies of nodegp.active.STRATEGIES with the model that they choose for; the others are
+# Strategies by name with the model that they choose for; the others are
 # compared with the first.
 PAIRS = (
     ("hybrid", "nodegp"),
@@ -116,7 +116,7 @@ def run_beyond(spec: Spec, context: Context) -> dict[str, Any]:
     """One trial: accuracy on all nodes still unlabelled, after each label."""
     data, _ = _shared(spec.dataset, context.data_dir)
     strategy, name = spec.model.split(": ")
-    _, points = _trial(spec, data, name, STRATEGIES[strategy]())
+    _, points = _trial(spec, data, name, strategies()[strategy]())
     curves = curves_of(points)
     names = ("accuracy", "log_loss", "calibration_error", "accuracy_curve")
     return plain({"alc": area(curves["accuracy_curve"])} | {name: curves[name] for name in names})

@@ -17,14 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from nodegp.active.acquisition import Situation
-from nodegp.active.design import FieldDesign, Worth, refined, shortlist
-from nodegp.active.field import Part
+from nodegp.active.design import FieldDesign, Part, Worth, refined, shortlist
 from nodegp.active.large import LargeField, conjugate_gradients
+from nodegp.budget import blocks, budget
 
 __all__ = ["EER"]
 
-# Entries of the largest array made at a time: candidates x nodes x classes.
-_BUDGET = 1 << 20
 _TOLERANCE = 1e-10
 
 
@@ -70,9 +68,8 @@ def _worth(proba: np.ndarray, labelled: np.ndarray, part: Part, open_: np.ndarra
         places = shortlist(change, open_)
         part.refine(places)
     gains = np.full(n, -np.inf)
-    step = max(_BUDGET // (n * n_classes), 1)
-    for start in range(0, len(places), step):
-        block = places[start : start + step]
+    for rows in blocks(len(places), n * n_classes, budget.tile):
+        block = places[rows]
         gains[block] = _gains(proba, part.columns(block), block)
     return gains
 

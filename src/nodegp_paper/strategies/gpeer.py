@@ -20,9 +20,10 @@ from torch import Tensor
 
 from nodegp.active.acquisition import Situation
 from nodegp.active.gpvopt import Hybrid
-from nodegp.active.model import PosteriorModel, posterior_model
+from nodegp.active.latent import PosteriorModel, posterior_model
 from nodegp.graph import Graph
 from nodegp.likelihoods import Likelihood, Softmax
+from nodegp.model import Recipe
 from nodegp.prior import Domain
 
 __all__ = ["GPEER", "SHORTLIST", "ClassifierModel", "expected_gains"]
@@ -34,7 +35,7 @@ class ClassifierModel(PosteriorModel, Protocol):
     """What more this strategy asks: of the fitted model of a classifier."""
 
     @property
-    def likelihood(self) -> Likelihood: ...
+    def recipe(self) -> Recipe: ...
 
     @property
     def temperature(self) -> float: ...
@@ -75,7 +76,8 @@ class GPEER(Hybrid):
 @torch.no_grad()
 def expected_gains(model: ClassifierModel, graph: Graph, nodes: np.ndarray) -> np.ndarray:
     """Expected fall of the number of wrong nodes by asking about each of these."""
-    if not isinstance(model.likelihood, Softmax):
+    likelihood = model.recipe.likelihood
+    if not isinstance(likelihood, Softmax):
         raise TypeError("gp-eer needs a model with likelihood='softmax'; use hybrid")
     domain, everyone = model.domain(graph), np.arange(graph.n_nodes)
     mean, var = model.marginals(domain, everyone)  # (N, L)
@@ -86,7 +88,7 @@ def expected_gains(model: ClassifierModel, graph: Graph, nodes: np.ndarray) -> n
     wrong = 1.0 - _highest(now, left, model.temperature)[0]
     gains = []
     for place, node in enumerate(nodes.tolist()):
-        gradient, precision = _site(model.likelihood, mean[node], var[node])  # (L, C, 1)
+        gradient, precision = _site(likelihood, mean[node], var[node])  # (L, C, 1)
         carried = across[:, place, None].float()  # (L, 1, N)
         after = 1.0 - _highest(
             now + carried * gradient, left - carried.square() * precision, model.temperature
