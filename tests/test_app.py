@@ -247,6 +247,10 @@ def test_options_make_the_model():
         (lambda p: p.predict(["nobody"]), "there is no node 'nobody'"),
         (lambda p: p.predict(coverage=90), "`coverage` must lie between 0 and 1.*write 0.9"),
         (lambda p: p.predict(knn=3), "`knn` without `nodes`"),
+        (lambda p: p.predict(knd=3), "`knd` without `nodes`"),
+        (lambda p: p.predict(["n001"], nodes="nodes.csv"), "`ids` or `nodes`, not both"),
+        (lambda p: p.evaluate(foldz=3), "`foldz` without `labels`"),
+        (lambda p: p.answer([("n030", "bee")], label="kind"), "`label` without `labels`"),
         (lambda p: p.answer({"n030": "bea"}), "did you mean 'bee'.*`new_classes`"),
         (lambda p: p.answer({"nobody": "bee"}), "there is no node 'nobody'"),
         (lambda p: p.answer([("n030", "bee"), ("n030", "ant")]), "two different labels"),
@@ -265,6 +269,28 @@ def test_errors_are_sentences_and_change_nothing(project, step, message):
     assert as_json(project.info()) == before
     with pytest.raises(ValueError, match="no answers"):
         project.update()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"recipe": "best"}, "`recipe` must be one of auto, paper, got 'best'"),
+        ({"filter": "nix"}, "`filter` must be one of auto, mean, .*got 'nix'"),
+        ({"likelihood": "gaussian"}, "`likelihood` must be one of .*softmax.*got 'gaussian'"),
+    ],
+)
+def test_options_are_checked_before_anything_is_read(settings, message):
+    with pytest.raises(OptionError, match=message):
+        ModelOptions(**settings)
+
+
+def test_a_graph_of_ones_own_is_asked_about_answered_and_fitted():
+    graph = nodegp.Graph(np.eye(6, k=1) + np.eye(6, k=-1), np.arange(12.0).reshape(6, 2))
+    project = Project(graph)
+    first, second = (question["id"] for question in project.query(2).ask)
+    project.answer([(first, "left"), (second, "right")])
+    assert project.fit()["labels"] == 2
+    assert project.classes == ["left", "right"]
 
 
 def test_options_are_called_what_the_front_end_calls_them(project):

@@ -437,7 +437,7 @@ def test_planetoid_t_by_its_formula():
         (Node2Vec, {"negatives": 0}),
         (Node2Vec, {"walks_per_node": None}),
         (FeatureLogistic, {"C": -1.0}),
-        (FeatureLogistic, {"features": "best"}),
+        (FeatureLogistic, {"preprocessing": "best"}),
         (PlanetoidT, {"size": 0}),
         (PlanetoidT, {"window": 0}),
         (PlanetoidT, {"passes": -1}),

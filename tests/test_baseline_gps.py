@@ -22,11 +22,11 @@ from helpers import (
     weighted_graph,
 )
 from nodegp import Graph
-from nodegp.features import Preprocessor
 from nodegp.filters import Identity
 from nodegp.inducing import LabelledProjector
 from nodegp.kernels import RBF, Linear, Polynomial
 from nodegp.likelihoods import Gaussian, RobustMax
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, FilteredFunction
 from nodegp_paper.baselines import (
     LabelPropagation,
@@ -226,7 +226,7 @@ def test_common_causes_by_hand():
 @pytest.mark.parametrize("kernel", [RBF(), Linear(2.0), Polynomial(3, 1.0, 5.0)])
 def test_errors_are_mixed_as_stated(causes, kernel):
     acting = {"cliques": xgp.clique_causes, "edges": xgp.edge_causes}[causes](GRAPH)
-    preprocessor = nodegp.features.Preprocessor.fit(GRAPH.features)
+    preprocessor = Preprocessor.fit(GRAPH.features)
     domain = Domain(GRAPH, preprocessor)
     X = domain.rows.take(np.arange(24)).values.numpy()
     G = X @ X.T

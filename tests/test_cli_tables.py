@@ -276,6 +276,11 @@ def test_explain_shows_names_with_brackets_as_they_are(folder):
         ("explain model.nodegp nobody", "no node 'nobody'"),
         ("explain model.nodegp n030 --class dog", "no class 'dog'"),
         ("query", "give a model file"),
+        (
+            "query model.nodegp --edges edges.csv",
+            "--edges without --nodes: the model has its graph",
+        ),
+        ("evaluate model.nodegp --id node", "--id without --labels"),
         ("query model.nodegp --strategy best", "strategy must be one of"),
         ("evaluate model.nodegp --folds 3 --labels truth.csv", "not both"),
         ("evaluate model.nodegp --compare magic", "no 'magic'"),

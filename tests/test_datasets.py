@@ -163,6 +163,8 @@ def test_a_package_adds_data_sets_by_an_entry_point(monkeypatch, tmp_path):
         return toy
 
     class Entry:
+        name = value = "toy"
+
         def load(self):
             return {"toy": load_toy}
 

@@ -23,6 +23,7 @@ from nodegp.kernels import RBF, Polynomial
 from nodegp.likelihoods import Gaussian
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, make_prior
+from nodegp_paper.datasets import hub_graph
 
 gpytorch = pytest.importorskip("gpytorch")
 module = importlib.import_module("nodegp.gpytorch")
@@ -133,7 +134,7 @@ def test_precision_is_the_base_kernels():
 @pytest.mark.parametrize("name", PAIRS)
 def test_blocks_make_no_difference(name, tile, monkeypatch):
     """Also a hub, whose own variance is cut into blocks."""
-    graph = nodegp.datasets.hub_graph(30, n_features=3, dtype=np.float64).graph
+    graph = hub_graph(30, n_features=3, dtype=np.float64).graph
     kernel = GraphKernel(graph, PAIRS[name][1](), preprocessing="raw")
     expected = ours(PAIRS[name][0], graph, range(31), range(31), NeighbourMean(), "raw")
     monkeypatch.setattr(budget, "fit", tile)

@@ -22,7 +22,7 @@ from nodegp.graph import Graph
 from nodegp.inducing import Points
 from nodegp.kernels import RBF, Kernel, Linear
 from nodegp.likelihoods import Softmax
-from nodegp.preprocessing import Preprocessor
+from nodegp.preprocessing import Preprocessing, Preprocessor
 from nodegp.prior import Domain
 from nodegp_paper.stacked import StackedGraphGPClassifier
 from nodegp_paper.stacked.layers import Layer, draws, elbo
@@ -77,10 +77,17 @@ def shallow_and_stacked(likelihood: str, **settings):
     graph = random_graph(40, seed=3)
     y = hide(smooth_classes(graph, seed=3), np.arange(0, 40, 2))
     common = {"kernel": FIXED_RBF, "filter": PageRank(0.3, fixed="strength")}
-    common |= {"likelihood": likelihood, "preprocessing": "raw", "center": False, "random_state": 5}
+    common |= {"likelihood": likelihood, "random_state": 5}
     inducing = Points(10, optimise=False)
-    shallow = nodegp.GraphGPClassifier(inducing=inducing, calibrate=False, **common).fit(graph, y)
-    stacked = StackedGraphGPClassifier(1, n_inducing=10, **common, **settings).fit(graph, y)
+    shallow = nodegp.GraphGPClassifier(
+        preprocessing=Preprocessing("raw", center=False),
+        inducing=inducing,
+        calibrate=False,
+        **common,
+    ).fit(graph, y)
+    stacked = StackedGraphGPClassifier(
+        1, preprocessing="raw", n_inducing=10, **common, **settings
+    ).fit(graph, y)
     return graph, y, shallow, stacked
 
 

@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nodegp import (
         active,
+        app,
+        budget,
         datasets,
         evaluation,
-        features,
         filters,
         inducing,
         inference,
         kernels,
         likelihoods,
         metrics,
+        model,
+        operators,
+        posterior,
+        preprocessing,
+        prior,
+        propagation,
     )
     from nodegp import gpytorch as gpytorch
     from nodegp.datasets import load_dataset
@@ -40,9 +47,10 @@ __all__ = [
     "Table",
     "__version__",
     "active",
+    "app",
+    "budget",
     "datasets",
     "evaluation",
-    "features",
     "filters",
     "inducing",
     "inference",
@@ -51,6 +59,12 @@ __all__ = [
     "load",
     "load_dataset",
     "metrics",
+    "model",
+    "operators",
+    "posterior",
+    "preprocessing",
+    "prior",
+    "propagation",
 ]
 
 # Public name -> the module it lives in. A name in __all__ that is neither here nor

@@ -7,11 +7,19 @@ Nothing heavy is imported here, so that a front end starts at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-__all__ = ["SILENT", "STRATEGY_NAMES", "OptionError", "Progress", "check_share", "plain"]
+__all__ = [
+    "SILENT",
+    "STRATEGY_NAMES",
+    "OptionError",
+    "Progress",
+    "check_share",
+    "plain",
+    "refuse_without",
+]
 
 # What nodegp.active.strategies() lists, which takes torch to load.
 STRATEGY_NAMES = (
@@ -41,6 +49,13 @@ def check_share(**shares: float | None) -> None:
         if value is not None and not 0 < value < 1:
             guess = f"; for {value:g} % write {value / 100:g}" if 10 <= value < 100 else ""
             raise OptionError(f"`{option}` must lie between 0 and 1, got {value:g}{guess}", option)
+
+
+def refuse_without(needed: str, remedy: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that are given and say nothing, because another is not."""
+    for option, value in options.items():
+        if value is not None and value is not False:
+            raise OptionError(f"`{option}` without `{needed}`: {remedy}", option, needed)
 
 
 class Progress(Protocol):

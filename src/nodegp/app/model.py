@@ -8,9 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from nodegp.app.frontend import OptionError
+from nodegp.component import aliases
 from nodegp.estimators import GraphGPClassifier
 from nodegp.evaluation import leave_one_out
+from nodegp.filters import Filter
 from nodegp.graph import Graph
+from nodegp.likelihoods import Likelihood
 from nodegp.prior import kernels_of
 
 __all__ = ["DEFAULT", "ModelOptions", "describe"]
@@ -26,6 +30,18 @@ class ModelOptions:
     calibrate: bool | None = None
     engine: str = "dual"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        likelihoods = [name for name, kind in aliases(Likelihood).items() if kind.classifies]
+        for option, names in {
+            "recipe": ["auto", "paper"],
+            "likelihood": likelihoods,
+            "filter": ["auto", *aliases(Filter)],
+        }.items():
+            value = getattr(self, option)
+            if value is not None and value not in names:
+                listed = ", ".join(names)
+                raise OptionError(f"`{option}` must be one of {listed}, got {value!r}", option)
 
     @property
     def counts(self) -> str:
@@ -48,8 +64,8 @@ def describe(model: GraphGPClassifier, graph: Graph) -> dict[str, Any]:
     """A fitted model in numbers.
 
     ``classes``, ``labels`` (how many) and ``label_counts`` by class; ``nodes``, ``edges`` and
-    ``features`` of the graph; ``recipe``, the name of the one that was chosen if there was a
-    choice, and ``selection``, how each did; the names of ``filter``, ``kernel`` and
+    ``features`` of the graph; ``recipe``, the name of the one that was taken, and
+    ``selection``, how each did if there was a choice; the names of ``filter``, ``kernel`` and
     ``likelihood``; ``hyperparameters`` by path; ``temperature``, ``elbo``, ``converged``; and the
     scores of ``leave_one_out``.
     """
@@ -60,7 +76,7 @@ def describe(model: GraphGPClassifier, graph: Graph) -> dict[str, Any]:
         "nodes": graph.n_nodes,
         "edges": graph.n_edges,
         "features": graph.n_features,
-        "recipe": next((score.name for score in model.selection_ if score.chosen), None),
+        "recipe": model.recipe_.name,
         "selection": [score._asdict() for score in model.selection_],
         "filter": type(model.filter_).__name__,
         "kernel": " + ".join(type(kernel).__name__ for kernel in kernels_of(model.prior_)),

@@ -20,7 +20,7 @@ from nodegp import evaluation
 from nodegp.active import advice, strategies, suggest
 from nodegp.app.evaluation import Comparison, rivals
 from nodegp.app.explanation import explain
-from nodegp.app.frontend import SILENT, OptionError, Progress, check_share
+from nodegp.app.frontend import SILENT, OptionError, Progress, check_share, refuse_without
 from nodegp.app.model import DEFAULT, ModelOptions, describe
 from nodegp.app.predictions import Predictions
 from nodegp.app.questions import Labels, Questions, as_pairs, changes, positions, require_classes
@@ -35,7 +35,6 @@ __all__ = ["ModelOptions", "OptionError", "Progress", "Project"]
 
 _FOLDS = 5  # where other methods are compared with, and nothing is said
 _LOOK_AHEAD = 5_000  # nodes of a graph for which looking ahead takes seconds
-_OF_NEW_NODES = ("edges", "knn", "features_npy", "features_npz")
 
 
 @dataclass(eq=False)
@@ -172,15 +171,16 @@ class Project:
         """
         check_share(coverage=coverage, abstain_below=abstain_below)
         model, graph = self._fitted, self.graph
+        if ids is not None and nodes is not None:
+            raise OptionError("give `ids` or `nodes`, not both", "ids", "nodes")
         places = None if ids is None else positions(ids, self.ids)
         if nodes is not None:
             if tables.get("id") is None and self._columns[0] in TableFile.open(nodes).names:
                 tables["id"] = self._columns[0]
             with self.progress.stage("reading"):
                 graph, places = join_tables(graph, self._encoder, nodes, **tables)
-        elif needless := [name for name in _OF_NEW_NODES if tables.get(name) is not None]:
-            message = f"`{needless[0]}` without `nodes`: give the new nodes too"
-            raise OptionError(message, needless[0], "nodes")
+        else:
+            refuse_without("nodes", "give the new nodes too", tables)
         return Predictions(model, graph, places, coverage, abstain_below, self.progress)
 
     def explain(self, node: Any, for_class: Any = None, n: int = 8) -> dict[str, Any]:
@@ -211,6 +211,8 @@ class Project:
         if folds is not None and labels is not None:
             raise OptionError("give `folds` or `labels`, not both", "folds", "labels")
         model, baselines = self._fitted, rivals(compare, seed)
+        if labels is None:
+            refuse_without("labels", "name a table of labels too", columns)
         if labels is not None:
             y = self._unseen(*self._read(labels, **columns))
             scores = {"nodegp": evaluation.against(model, y, coverage=coverage)}
@@ -366,6 +368,7 @@ class Project:
     ) -> tuple[str, np.ndarray, np.ndarray]:
         """Where labels are from, their nodes' numbers, and the labels."""
         if not isinstance(labels, str | Path):
+            refuse_without("labels", "they name columns of a table", {"id": id, "label": label})
             answers = as_pairs(labels, self.classes)
             values = np.array(list(answers.values()), dtype=object)
             return "the list of answers", positions(answers, self.ids), values

@@ -105,6 +105,7 @@ def query(model, count, strategy, out, seed, as_json, quiet, **tables):
     would teach it most; degree and random are what they say.
     """
     from nodegp.app import Project
+    from nodegp.app.frontend import refuse_without
     from nodegp.io.write import check_output, write_tables
 
     if out is not None:
@@ -113,6 +114,7 @@ def query(model, count, strategy, out, seed, as_json, quiet, **tables):
         raise ValueError("give a model file, or --nodes (and --edges) for a cold start")
     progress = show.Terminal(quiet)
     if model is not None:
+        refuse_without("nodes", "the model has its graph", tables)
         project = Project.open(model, progress)
     else:
         if tables["features"] is None and tables["knn"] is None:

@@ -27,7 +27,7 @@ class FeatureLogistic(Baseline):
 
     Parameters
     ----------
-    features : {"auto", "tfidf", "l2", "standardise", "raw"}
+    preprocessing : {"auto", "tfidf", "l2", "standardise", "raw"}
     C : float
         The inverse strength of the L2 penalty; scikit-learn's default.
     unlabelled : default -1
@@ -47,18 +47,18 @@ class FeatureLogistic(Baseline):
 
     def __init__(
         self,
-        features: str = "auto",
+        preprocessing: str = "auto",
         C: float = 1.0,
         unlabelled: Any = -1,
         random_state: Any = None,
     ):
-        self.features = features
+        self.preprocessing = preprocessing
         self.C = C
         self.unlabelled = unlabelled
         self.random_state = random_state
 
     def _learn(self, graph: Graph, labels: Labels, validation: Labels | None) -> np.ndarray:
-        self._preprocessor = Preprocessor.fit(graph.features, self.features)
+        self._preprocessor = Preprocessor.fit(graph.features, self.preprocessing)
         rows = self._rows(graph)
         self.classifier_ = Classifier(len(self.classes_), self.C)
         self.classifier_.fit(rows[labels.nodes], labels.targets)
