@@ -25,7 +25,7 @@ __all__ = ["GraphOperator", "MemoryOperator", "operator_of"]
 # Columns at a time, and bytes of such a block. Few columns waste the reading of the edges; many
 # run out of the caches, and out of memory on a large graph.
 _COLUMNS, _BYTES = 64, 64 << 20
-_CACHED_BYTES = 8 << 20  # up to which more columns than that are faster
+_CACHED_BYTES = 6 << 20  # up to which twice as many columns are faster
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
 _operators: WeakKeyDictionary[Graph, dict[bool, MemoryOperator]] = WeakKeyDictionary()
@@ -115,7 +115,8 @@ class MemoryOperator:
 
     def column_blocks(self, n_columns: int) -> Iterator[slice]:
         column = 4 * max(self.n_nodes, 1)  # bytes
-        step = int(np.clip(_BYTES // column, 8, max(_CACHED_BYTES // column, _COLUMNS)))
+        most = 2 * _COLUMNS if 2 * _COLUMNS * column <= _CACHED_BYTES else _COLUMNS
+        step = int(np.clip(_BYTES // column, 8, most))
         return blocks(n_columns, 1, step)
 
     def row_matmul(self, rows: sp.csr_array) -> sp.csr_array:
