@@ -47,9 +47,9 @@ class Component:
                 "name components, so choose another name"
             )
         alias, kin = vars(cls).get("alias"), set(cls.__mro__) - {Component, object}
-        for name, known in Component.registry.items() if alias else ():
-            is_taken = name != cls.__name__ and vars(known).get("alias") == alias
-            if is_taken and kin.intersection(known.__mro__):
+        for name, cousin in Component.registry.items() if alias else ():
+            is_taken = name != cls.__name__ and vars(cousin).get("alias") == alias
+            if is_taken and kin.intersection(cousin.__mro__):
                 raise ValueError(f"{name} has the alias {alias!r} already")
         Component.registry[cls.__name__] = cls
         cls.__repr__ = Component.__repr__  # type: ignore[method-assign]  # not dataclass's own

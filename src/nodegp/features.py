@@ -118,13 +118,13 @@ class FeatureRows:
     def sketches(self) -> None:
         return None
 
-    def times(self, columns: np.ndarray, some: slice = slice(None)) -> np.ndarray:
+    def times(self, columns: np.ndarray, within: slice = slice(None)) -> np.ndarray:
         """``rows @ columns`` for all rows or a range of them, (D, C) -> (n, C), in the columns'
         precision.
 
         Rows of a sparse matrix are not made for it: what scales them goes into the factors.
         """
-        start, stop, _ = some.indices(len(self))
+        start, stop, _ = within.indices(len(self))
         prepare = self.preprocessor
         if not self.is_sparse:
             product = np.empty((stop - start, columns.shape[1]), columns.dtype)

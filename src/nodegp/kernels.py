@@ -133,14 +133,8 @@ def _is_one(value: Any) -> bool:
     return not isinstance(value, Tensor) and value == 1.0
 
 
-def _check_terms(kernel: Any) -> None:
-    if not kernel.terms or not all(isinstance(term, Kernel) for term in kernel.terms):
-        raise ValueError(f"{type(kernel).__name__} needs kernels to combine, got {kernel.terms!r}")
-    object.__setattr__(kernel, "terms", tuple(kernel.terms))
-
-
-def _parts(kernel: Kernel, kind: type) -> tuple[Kernel, ...]:
-    return kernel.terms if isinstance(kernel, kind) else (kernel,)  # type: ignore[attr-defined]
+def _parts(kernel: Kernel, kind: type[Combination]) -> tuple[Kernel, ...]:
+    return kernel.terms if isinstance(kernel, kind) else (kernel,)
 
 
 @dataclass(frozen=True)
@@ -302,20 +296,27 @@ class ArcCosine(Kernel):
 
 
 @dataclass(frozen=True)
-class Sum(Kernel):
-    """The sum of kernels."""
+class Combination(Kernel):
+    """Kernels that are added or multiplied."""
 
     terms: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        _check_terms(self)
+        if not self.terms or not all(isinstance(term, Kernel) for term in self.terms):
+            raise ValueError(f"{type(self).__name__} needs kernels to combine, got {self.terms!r}")
+        object.__setattr__(self, "terms", tuple(self.terms))
         super().__post_init__()
-
-    def __call__(self, tile: Tile) -> Tensor:
-        return reduce(torch.add, [term(tile) for term in self.terms])
 
     def takes_any_lengths(self) -> bool:
         return all(term.takes_any_lengths() for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Sum(Combination):
+    """The sum of kernels."""
+
+    def __call__(self, tile: Tile) -> Tensor:
+        return reduce(torch.add, [term(tile) for term in self.terms])
 
     def linear_form(self) -> LinearForm | None:
         forms = [term.linear_form() for term in self.terms]
@@ -334,20 +335,11 @@ class Sum(Kernel):
 
 
 @dataclass(frozen=True)
-class Product(Kernel):
+class Product(Combination):
     """The product of kernels."""
-
-    terms: tuple[Kernel, ...]
-
-    def __post_init__(self) -> None:
-        _check_terms(self)
-        super().__post_init__()
 
     def __call__(self, tile: Tile) -> Tensor:
         return reduce(torch.mul, [term(tile) for term in self.terms])
-
-    def takes_any_lengths(self) -> bool:
-        return all(term.takes_any_lengths() for term in self.terms)
 
     def coefficients(self) -> list[Any] | None:
         product: list[Any] = [1.0]

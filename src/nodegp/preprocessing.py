@@ -168,8 +168,8 @@ class Preprocessor:
         """Which rows are not zero after their columns were scaled, (n,)."""
         entries = raw.data if self.scale is None else raw.data * self.scale[raw.indices]
         stored = sp.csr_array((entries != 0, raw.indices, raw.indptr), shape=raw.shape)
-        some: np.ndarray = stored @ np.ones(raw.shape[1]) > 0
-        return some
+        first: np.ndarray = stored @ np.ones(raw.shape[1]) > 0
+        return first
 
     def _mean(self, raw: Any) -> np.ndarray:
         """Of all rows, before they are centred."""
@@ -195,8 +195,8 @@ def kind_for(raw: Any, counts: str = "sqrt-tfidf", weights: str = "l2") -> str:
         return "standardise"
     if values.size and values.min() < 0:
         return "standardise"
-    some, others = values[:_FEW], values[_FEW:]  # a few tell most weights from counts
-    whole = all(np.array_equal(part, np.round(part)) for part in (some, others))
+    first, rest = values[:_FEW], values[_FEW:]  # a few tell most weights from counts
+    whole = all(np.array_equal(part, np.round(part)) for part in (first, rest))
     return counts if whole else weights
 
 

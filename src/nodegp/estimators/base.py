@@ -300,9 +300,9 @@ class GraphGP(BaseEstimator):
         rows = _as_table(X).rows
         raw = _numbers(validate_data(self, rows, accept_sparse="csr", dtype="numeric", reset=False))
         rows = FeatureRows.of(self.preprocessor_, raw, raw.shape[0])
-        known = self.model_.domain()  # a table's rows are always kept
-        graph = joined_graph(known.graph, known.rows, raw, rows, self.n_neighbors_)
-        return self.model_.domain(graph), known.n_nodes + check_nodes(nodes, raw.shape[0])
+        fitted_domain = self.model_.domain()  # a table's rows are always kept
+        graph = joined_graph(fitted_domain.graph, fitted_domain.rows, raw, rows, self.n_neighbors_)
+        return self.model_.domain(graph), fitted_domain.n_nodes + check_nodes(nodes, raw.shape[0])
 
     def save(self, path: str | Path, include_graph: bool = False) -> None:
         """Write the fitted model to one file; ``nodegp.load(path)`` reads it back.

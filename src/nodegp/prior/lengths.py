@@ -98,8 +98,8 @@ def norm_ratios(
         g = g * right.to(kind) * scales[block].to(kind)[:, None]
         B = g @ inverse.to(kind)
         left = sketches(block).to(kind) * scales[block].to(kind)[:, None] - B @ sketch.to(kind)
-        known = (B * (2.0 * g - B @ G.to(kind))).sum(1)
-        ratios[block] = left.square_().sum(1).double() + known.double()
+        explained = (B * (2.0 * g - B @ G.to(kind))).sum(1)
+        ratios[block] = left.square_().sum(1).double() + explained.double()
     return ratios
 
 

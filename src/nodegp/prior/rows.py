@@ -82,8 +82,8 @@ class FilteredRows:
     @property
     def _is_made(self) -> bool:
         """Whether rows are made to see how long they are."""
-        known = self.domain.known_scale(self.polynomial, self.sketch)
-        return self.may_be_made and known is None
+        scale = self.domain.known_scale(self.polynomial, self.sketch)
+        return self.may_be_made and scale is None
 
     def narrow(self, limit: int) -> InnerProducts | None:
         if self.may_be_made or self.domain.rows.is_sparse or self.domain.n_columns > limit:
