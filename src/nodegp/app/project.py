@@ -27,7 +27,7 @@ from nodegp.app.questions import Labels, Questions, as_pairs, changes, positions
 from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.io import Encoder, Loaded, Summary, TableSource, join_tables, read_labels, read_tables
-from nodegp.io.tables import TableFile
+from nodegp.io.labels import targets_of
 from nodegp.labels import is_labelled
 from nodegp.persistence import load, save
 
@@ -138,7 +138,7 @@ class Project:
         y = self._with_answers()
         if not is_labelled(y, None).any():
             raise ValueError("no node has a label yet; name a column of labels, or answer some")
-        y, unlabelled = Loaded(self.graph, y, None, {}).targets()  # type: ignore[arg-type]
+        y, unlabelled = targets_of(y)
         if self.loaded is None and self.model is not None:
             model = clone(self.model).set_params(unlabelled=unlabelled)
         else:
@@ -175,10 +175,10 @@ class Project:
             raise OptionError("give `ids` or `nodes`, not both", "ids", "nodes")
         places = None if ids is None else positions(ids, self.ids)
         if nodes is not None:
-            if tables.get("id") is None and self._columns[0] in TableFile.open(nodes).names:
-                tables["id"] = self._columns[0]
             with self.progress.stage("reading"):
-                graph, places = join_tables(graph, self._encoder, nodes, **tables)
+                graph, places = join_tables(
+                    graph, self._encoder, nodes, usual_id=self._columns[0], **tables
+                )
         else:
             refuse_without("nodes", "give the new nodes too", tables)
         return Predictions(model, graph, places, coverage, abstain_below, self.progress)

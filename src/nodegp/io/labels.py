@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from nodegp.io.ids import TEXT, Index, as_names, examples, ids_of, names_of, without_empty
 from nodegp.io.tables import Column, Table, TableFile
 
-__all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels"]
+__all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels", "targets_of"]
 
 _Columns = tuple[Column | None, Column | None]  # of ids and of labels
 
@@ -123,6 +123,15 @@ def _by_position(
         raise ValueError(f"{path} has two different labels for node {name!r}; keep one")
     first.sort()
     return positions[first], labels.take(pa.array(first)), n_unknown
+
+
+def targets_of(labels: np.ndarray) -> tuple[np.ndarray, int | None]:
+    """``y`` for a model's ``fit`` from labels with None for gaps, and the value that means a gap:
+    whole numbers stay whole numbers."""
+    is_label = np.array([label is not None for label in labels])
+    if isinstance(labels[is_label][0], str):
+        return labels, None
+    return np.where(is_label, labels, GAP).astype(np.int64), GAP
 
 
 def label_name_in(file: TableFile, label: Column | None, usual: Column | None = None) -> str:

@@ -17,7 +17,7 @@ from nodegp.io.columns import CATEGORY, FEATURE, TEXT, feature_columns, named_co
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import Index, ids_of
-from nodegp.io.labels import GAP, file_labels, label_name_in, table_labels
+from nodegp.io.labels import file_labels, label_name_in, table_labels, targets_of
 from nodegp.io.summary import Summary, summarise
 from nodegp.io.tables import Column, Table, TableFile
 from nodegp.neighbours import table_graph
@@ -105,10 +105,7 @@ class Loaded:
         """
         if self.labels is None:
             raise ValueError("no labels were read; name their column")
-        is_label = np.array([label is not None for label in self.labels])
-        if isinstance(self.labels[is_label][0], str):
-            return self.labels, None
-        return np.where(is_label, self.labels, GAP).astype(np.int64), GAP
+        return targets_of(self.labels)
 
 
 def read_tables(source: TableSource) -> Loaded:

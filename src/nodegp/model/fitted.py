@@ -97,8 +97,8 @@ class FittedModel:
         graph = self.graph if graph is None else graph
         if graph is None:
             raise ValueError(
-                "this model was saved without its graph; pass a Graph to predict on, or "
-                "save with include_graph=True"
+                "this model was saved without its graph: predict on a Graph that you pass, or save "
+                "it with include_graph=True to predict, update and explain without one"
             )
         return Domain(graph, self.preprocessor)
 
