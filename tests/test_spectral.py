@@ -244,7 +244,7 @@ def test_filtered_rows(kind, averaged, few, single, monkeypatch):
     if single:
         monkeypatch.setattr(features, "_SMALL", 0)
     by_route(monkeypatch, few)
-    monkeypatch.setattr(operators, "_COLUMNS", 8)
+    monkeypatch.setattr(operators, "_FEWEST", 8)
     monkeypatch.setattr(operators, "_CACHED_BYTES", 0)  # several blocks
     filter_ = Diffusion(1.5, order=30, averaged=averaged)
     tolerance = SINGLE if single and kind != "one-hot" else 1e-11
@@ -269,7 +269,7 @@ def test_inner_products_and_lengths_of_many_nodes(kind, averaged, n_others, sing
     """<F x, F x'> and |F x|^2 without the rows themselves, for all nodes and for some."""
     if single:
         monkeypatch.setattr(features, "_SMALL", 0)
-    monkeypatch.setattr(operators, "_COLUMNS", 8)
+    monkeypatch.setattr(operators, "_FEWEST", 8)
     monkeypatch.setattr(operators, "_CACHED_BYTES", 0)  # several blocks
     where, X = prepared(kind, n=90)
     filter_ = Diffusion(1.5, order=30, averaged=averaged)
@@ -316,7 +316,7 @@ def test_sums_of_terms_are_the_terms_summed(
     """Clenshaw's recursion against the terms one by one, in rows and in columns; in rows with
     none, some and all of its levels sparse."""
     monkeypatch.setattr(propagation, "_SPARSE", sparse)
-    monkeypatch.setattr(operators, "_COLUMNS", 8)
+    monkeypatch.setattr(operators, "_FEWEST", 8)
     monkeypatch.setattr(operators, "_CACHED_BYTES", 0)  # several blocks
     graph = random_graph(30, 0.15, 5)
     graph.n_fitted_nodes = settled

@@ -117,10 +117,10 @@ def _integrate(table: _Table, nodes: _Nodes, n_points: int) -> Tensor:
     column.clamp_(0.0, table.width - 1.0)
     nearest = column.round()
     beside = column.sub_(nearest)
-    place = nearest.int().add_(nodes.offset).reshape(-1)
+    place = nearest.long().add_(nodes.offset).flatten(1)
 
-    def look_up(values: Tensor) -> Tensor:
-        return values.index_select(0, place).view(beside.shape)
+    def look_up(values: Tensor) -> Tensor:  # on all threads, which index_select is not
+        return values.expand(len(place), -1).gather(1, place).view(beside.shape)
 
     # In between the two rows, and from the nearest column by the derivative: five look-ups, which
     # take most of the time, where interpolation in both directions would need eight.

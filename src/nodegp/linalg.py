@@ -129,7 +129,7 @@ def lower_times(lower: Tensor, W: Tensor) -> Tensor:
 
 class QuadraticForms:
     """``w^T S_l w`` for symmetric matrices S (L, M, M) and many rows w: products with their upper
-    triangles alone, five eighths of the operations."""
+    triangles alone, little more than half of the operations."""
 
     def __init__(self, symmetric: Tensor):
         self._n_forms = len(symmetric)
@@ -178,8 +178,8 @@ class _LowerTimes(torch.autograd.Function):
 
 
 def _spans(n: int) -> list[tuple[int, int]]:
-    """A triangle's columns in four parts: with more, products are too small to be fast."""
-    step = max(-(-n // 4), 32)
+    """A triangle's columns in up to eight parts: with more, products are too small to be fast."""
+    step = max(-(-n // 8), 48)
     return [(a, min(a + step, n)) for a in range(0, n, step)]
 
 

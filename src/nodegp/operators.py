@@ -22,10 +22,8 @@ from nodegp.linalg import torch_sparse
 
 __all__ = ["GraphOperator", "MemoryOperator", "operator_of"]
 
-# Columns at a time, and bytes of such a block. Few columns waste the reading of the edges; many
-# run out of the caches, and out of memory on a large graph.
-_COLUMNS, _BYTES = 64, 64 << 20
-_CACHED_BYTES = 6 << 20  # up to which twice as many columns are faster
+# Columns at a time: as many as the caches hold. Fewer waste the reading of the edges.
+_FEWEST, _MOST, _CACHED_BYTES = 16, 128, 6 << 20
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
 _operators: WeakKeyDictionary[Graph, dict[bool, MemoryOperator]] = WeakKeyDictionary()
@@ -115,9 +113,7 @@ class MemoryOperator:
 
     def column_blocks(self, n_columns: int) -> Iterator[slice]:
         column = 4 * max(self.n_nodes, 1)  # bytes
-        most = 2 * _COLUMNS if 2 * _COLUMNS * column <= _CACHED_BYTES else _COLUMNS
-        step = int(np.clip(_BYTES // column, 8, most))
-        return blocks(n_columns, 1, step)
+        return blocks(n_columns, 1, int(np.clip(_CACHED_BYTES // column, _FEWEST, _MOST)))
 
     def row_matmul(self, rows: sp.csr_array) -> sp.csr_array:
         self.products += rows.shape[0]
