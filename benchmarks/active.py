@@ -18,6 +18,7 @@ from nodegp import GraphGPClassifier, metrics
 from nodegp.active import Acquisition, ActiveLearner, strategies
 from nodegp.datasets import Dataset
 from nodegp_paper.experiments.models import component_of
+from nodegp_paper.metrics import area_under_learning_curve
 
 N_LABELS = 50
 TABLE = 10  # starts of the paper's table
@@ -68,7 +69,7 @@ def main() -> None:
         for strategy in args.strategies.split(","):
             chooser, began = strategies()[strategy](), time.perf_counter()
             curves = np.array([curve(data, chooser, int(start)) for start in chosen])
-            alc = np.array([metrics.area_under_learning_curve(one, "trapezoid") for one in curves])
+            alc = np.array([area_under_learning_curve(one, "trapezoid") for one in curves])
             error = alc.std(ddof=1) / np.sqrt(len(alc)) if len(alc) > 1 else float("nan")
             at = "  ".join(f"{curves[:, n - 1].mean():.3f}" for n in (5, 10, 20, 50))
             print(

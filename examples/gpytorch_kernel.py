@@ -8,8 +8,8 @@ Needs an extra: pip install 'nodegp[interop]'
 import gpytorch
 import torch
 
-from nodegp.gpytorch import GraphKernel
 from nodegp_paper.datasets import synthetic
+from nodegp_paper.gpytorch import GraphKernel
 
 torch.manual_seed(0)
 data = synthetic(600, n_classes=2, n_features=20, feature_noise=0.6, labels_per_class=30)

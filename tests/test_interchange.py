@@ -98,7 +98,6 @@ def test_the_number_of_nodes_follows_from_what_is_given():
     narrow = np.array([[10, 30]], dtype=np.int32)
     assert Graph.from_edges(narrow, ids=np.array([30, 10, 20], dtype=np.uint64)).n_edges == 1
     assert Graph.from_edges(narrow, ids=[30, 10, 20]).positions([10]) == [1]
-    assert Graph.from_scipy(sp.eye_array(3), np.eye(3), list("abc")).ids.tolist() == list("abc")
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from nodegp.linalg import (
     NotPositiveDefiniteError,
     QuadraticForms,
     cholesky,
-    lower_times,
     ridge_inverse,
     solve_least_squares,
     sparse_matmul,
 )
+from nodegp_paper.tensors import lower_times
 
 
 def spd(n, seed=0, dtype=torch.float64):

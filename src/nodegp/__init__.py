@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         prior,
         propagation,
     )
-    from nodegp import gpytorch as gpytorch
     from nodegp.datasets import load_dataset
     from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
     from nodegp.graph import Graph
@@ -80,9 +79,6 @@ _HOME = {
     "load_dataset": "nodegp.datasets",
 }
 
-# A submodule that needs an extra: reachable, but not part of `from nodegp import *`.
-_WITH_EXTRA = ("gpytorch",)
-
 
 def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
@@ -97,7 +93,7 @@ def _version() -> str:
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        if name not in __all__ and name not in _WITH_EXTRA:
+        if name not in __all__:
             raise AttributeError(f"module 'nodegp' has no attribute {name!r}")
         if name == "__version__":
             value = _version()

@@ -142,13 +142,6 @@ class Graph:
 
     # --- from and to other libraries; nodegp.interchange does the work -------------------------
 
-    @classmethod
-    def from_scipy(
-        cls, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
-    ) -> Graph:
-        """A graph from a scipy sparse adjacency matrix: what ``Graph(...)`` itself does."""
-        return cls(adjacency, features, ids)
-
     @staticmethod
     def from_edges(
         edges: Any,

@@ -21,8 +21,8 @@ __all__ = [
     "QuadraticForms",
     "check_finite",
     "cholesky",
+    "column_spans",
     "index_type",
-    "lower_times",
     "not_positive_definite",
     "ridge_inverse",
     "solve_least_squares",
@@ -121,12 +121,6 @@ def sparse_matmul(matrix: sp.csr_array, dense: Tensor) -> Tensor:
     return _SparseMatmul.apply(dense, matrix)
 
 
-def lower_times(lower: Tensor, W: Tensor) -> Tensor:
-    """``lower^T W`` for lower-triangular matrices (L, M, M), whose upper halves are neither read
-    nor given a gradient: a third fewer operations than the full product."""
-    return _LowerTimes.apply(lower, W)
-
-
 class QuadraticForms:
     """``w^T S_l w`` for symmetric matrices S (L, M, M) and many rows w: products with their upper
     triangles alone, little more than half of the operations."""
@@ -138,7 +132,7 @@ class QuadraticForms:
         upper.diagonal(dim1=1, dim2=2).copy_(symmetric.diagonal(dim1=1, dim2=2))
         self._parts = [
             (a, b, upper[:, :b, a:b].transpose(0, 1).flatten(1))
-            for a, b in _spans(symmetric.shape[1])
+            for a, b in column_spans(symmetric.shape[1])
         ]
 
     def __call__(self, rows: Tensor) -> Tensor:
@@ -150,34 +144,7 @@ class QuadraticForms:
         return total
 
 
-class _LowerTimes(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, lower: Tensor, W: Tensor) -> Tensor:
-        ctx.save_for_backward(lower, W)
-        product = W.new_empty(len(lower), *W.shape)
-        for a, b in _spans(len(W)):
-            corner = lower[:, a:b, a:b].tril()
-            product[:, a:b] = corner.mT @ W[a:b]
-            if b < len(W):
-                product[:, a:b] += lower[:, b:, a:b].mT @ W[b:]
-        return product
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        lower, W = ctx.saved_tensors
-        (g,) = grads
-        d_lower, d_W = torch.zeros_like(lower), torch.zeros_like(W)
-        for a, b in _spans(len(W)):
-            corner = lower[:, a:b, a:b].tril()
-            d_lower[:, a:b, a:b] = (W[a:b] @ g[:, a:b].mT).tril()
-            d_W[a:b] += corner.transpose(0, 1).flatten(1) @ g[:, a:b].flatten(0, 1)
-            if b < len(W):
-                d_lower[:, b:, a:b] = W[b:] @ g[:, a:b].mT
-                d_W[b:] += lower[:, b:, a:b].transpose(0, 1).flatten(1) @ g[:, a:b].flatten(0, 1)
-        return d_lower, d_W
-
-
-def _spans(n: int) -> list[tuple[int, int]]:
+def column_spans(n: int) -> list[tuple[int, int]]:
     """A triangle's columns in up to eight parts: with more, products are too small to be fast."""
     step = max(-(-n // 8), 48)
     return [(a, min(a + step, n)) for a in range(0, n, step)]

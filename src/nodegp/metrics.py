@@ -1,4 +1,4 @@
-"""Scores of class predictions: accuracy, log loss, Brier score, calibration, learning curves.
+"""Scores of class predictions: accuracy, log loss, Brier score, calibration.
 
 Everything here takes plain arrays and imports nothing of ours, so any model can be scored by it.
 Labels are class positions 0..C-1; a node without a label (-1) is refused, not skipped: choose the
@@ -8,7 +8,6 @@ nodes to score before calling.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +16,8 @@ __all__ = [
     "LOG_LOSS_EPS",
     "ReliabilityCurve",
     "accuracy",
-    "area_under_learning_curve",
     "brier",
-    "debiased_calibration_error",
+    "confidence_bins",
     "expected_calibration_error",
     "log_loss",
     "reliability_curve",
@@ -96,7 +94,7 @@ def reliability_curve(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> Relia
 
     Bins are closed on the right, (a, b], as in Guo et al. (2017); a confidence of 0 cannot occur.
     """
-    confidence, right, which, edges = _binned(y, proba, n_bins)
+    confidence, right, which, edges = confidence_bins(y, proba, n_bins)
     count = np.bincount(which, minlength=n_bins)
     with np.errstate(invalid="ignore"):  # 0 / 0 in an empty bin is the NaN we promise
         mean_confidence = np.bincount(which, weights=confidence, minlength=n_bins) / count
@@ -106,59 +104,11 @@ def reliability_curve(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> Relia
 
 def expected_calibration_error(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:
     """Mean gap between top-label confidence and accuracy, over equal-width bins by their counts."""
-    confidence, right, which, _ = _binned(y, proba, n_bins)
+    confidence, right, which, _ = confidence_bins(y, proba, n_bins)
     return float(np.sum(np.abs(np.bincount(which, weights=right - confidence))) / len(which))
 
 
-def debiased_calibration_error(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:
-    """Mean squared gap between top-label confidence and accuracy, without what chance adds to it.
-
-    The gap of a bin is a mean of few right and wrong answers, so that even a perfect model has gaps
-    and :func:`expected_calibration_error` is above zero. Over all pairs of different nodes of a
-    bin, the mean product of their gaps has the square of the bin's own gap as its expectation
-    (after Kumar, Liang and Ma 2019). So its mean over many splits may be trusted, and a single
-    value may be below zero. The square root of that mean is on the scale of a probability. Bins
-    of one node tell nothing and count as nothing.
-    """
-    confidence, right, which, _ = _binned(y, proba, n_bins)
-    gap = right - confidence
-    count = np.bincount(which)
-    of_pairs = np.bincount(which, weights=gap) ** 2 - np.bincount(which, weights=gap**2)
-    several = count > 1
-    return float(np.sum(of_pairs[several] / (count[several] - 1)) / len(gap))
-
-
-def area_under_learning_curve(
-    accuracies: ArrayLike, form: Literal["mean", "trapezoid"] = "mean"
-) -> float:
-    """Area under accuracy against number of labels, scaled to [0, 1].
-
-    ``accuracies`` holds one value per label asked for; a matrix (trials, labels) is averaged over
-    its trials. "mean" is the mean of the values; "trapezoid" joins them by straight lines, so that
-    the first and the last count half.
-    """
-    values = np.asarray(accuracies, dtype=np.float64)
-    if form not in ("mean", "trapezoid"):
-        raise ValueError(f'form is {form!r}; choose "mean" or "trapezoid".')
-    if values.ndim not in (1, 2) or values.size == 0:
-        raise ValueError(
-            f"accuracies has shape {values.shape}; pass one row of accuracies, "
-            "or a matrix with one row per trial."
-        )
-    if not np.all((values >= 0) & (values <= 1)):
-        raise ValueError(
-            f"accuracies range from {np.min(values)} to {np.max(values)}; "
-            "they must lie in [0, 1] (divide percentages by 100)."
-        )
-    if form == "mean":
-        return float(np.mean(values))
-    if values.shape[-1] < 2:
-        raise ValueError("The trapezoid form needs at least two accuracies; there is one.")
-    areas = (values.sum(-1) - 0.5 * (values[..., 0] + values[..., -1])) / (values.shape[-1] - 1)
-    return float(np.mean(areas))
-
-
-def _binned(y: ArrayLike, proba: ArrayLike, n_bins: int) -> tuple[NDArray, ...]:
+def confidence_bins(y: ArrayLike, proba: ArrayLike, n_bins: int) -> tuple[NDArray, ...]:
     """Each node's confidence, whether it is right and its bin; and the edges of the bins."""
     if not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
         raise ValueError(f"n_bins is {n_bins!r}; it must be a whole number of at least 1.")

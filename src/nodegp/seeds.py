@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
-__all__ = ["generator", "torch_generator"]
+__all__ = ["generator"]
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -17,8 +16,3 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, int) and random_state < 0:
         raise ValueError(f"a seed must not be negative, got {random_state}")
     return np.random.default_rng(random_state)
-
-
-def torch_generator(rng: np.random.Generator) -> torch.Generator:
-    """Torch's counterpart, seeded by the next draw of ``rng``."""
-    return torch.Generator().manual_seed(int(rng.integers(2**63)))

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from torch import Tensor
 
 from nodegp.graph import Graph
-from nodegp.seeds import generator, torch_generator
+from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import (
     check_settings,
@@ -29,6 +29,7 @@ from nodegp_paper.baselines.network import (
     undropped,
 )
 from nodegp_paper.baselines.sparse import SparseMatrix, row_normalised
+from nodegp_paper.tensors import torch_generator
 
 __all__ = ["ChebNet", "Weights", "filtered", "forward", "largest_eigenvalue", "scaled_laplacian"]
 

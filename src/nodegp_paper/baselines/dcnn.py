@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from nodegp.graph import Graph
-from nodegp.seeds import generator, torch_generator
+from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import Training, check_training, glorot, threads, train
 from nodegp_paper.baselines.sparse import SparseMatrix
+from nodegp_paper.tensors import torch_generator
 
 __all__ = ["DCNN", "Diffusion", "Weights", "forward", "hinge_loss"]
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nodegp.graph import Graph
-from nodegp.seeds import generator, torch_generator
+from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels
 from nodegp_paper.baselines.network import (
     Training,
@@ -26,6 +26,7 @@ from nodegp_paper.baselines.network import (
     train_with_adam,
 )
 from nodegp_paper.baselines.sparse import Field, normalised_adjacency, row_normalised
+from nodegp_paper.tensors import torch_generator
 
 __all__ = ["GCN", "Weights", "forward", "gradients"]
 

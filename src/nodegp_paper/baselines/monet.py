@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nodegp.graph import Graph
-from nodegp.seeds import generator, torch_generator
+from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import (
     check_settings,
@@ -28,6 +28,7 @@ from nodegp_paper.baselines.network import (
     undropped,
 )
 from nodegp_paper.baselines.sparse import Field, SparseMatrix, row_normalised
+from nodegp_paper.tensors import torch_generator
 
 __all__ = ["Layer", "MoNet", "Patch", "Patches", "forward", "with_loops"]
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nodegp.graph import Graph
 from nodegp.linalg import sparse_matmul, threads_for
-from nodegp.seeds import generator, torch_generator
+from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.contexts import (
     Contexts,
@@ -31,6 +31,7 @@ from nodegp_paper.baselines.contexts import (
 )
 from nodegp_paper.baselines.network import glorot
 from nodegp_paper.baselines.walks import walk
+from nodegp_paper.tensors import torch_generator
 
 __all__ = ["Network", "PlanetoidI", "PlanetoidT", "class_step", "typical_size"]
 

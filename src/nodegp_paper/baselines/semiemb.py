@@ -15,10 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nodegp.graph import Graph
-from nodegp.seeds import generator, torch_generator
+from nodegp.seeds import generator
 from nodegp_paper.baselines.base import Baseline, Labels, check_number
 from nodegp_paper.baselines.network import glorot, threads
 from nodegp_paper.baselines.sparse import SparseMatrix, row_normalised
+from nodegp_paper.tensors import torch_generator
 
 __all__ = ["Links", "Network", "SemiEmb", "embedding_loss"]
 

@@ -12,6 +12,7 @@ from nodegp.datasets import Dataset
 from nodegp.model.calibration import tempered
 from nodegp_paper.experiments.models import Nodes, fitted, is_baseline, uses_validation
 from nodegp_paper.experiments.store import plain
+from nodegp_paper.metrics import debiased_calibration_error
 
 __all__ = ["COVERAGE", "assessed", "curves_of", "fitted_temperature", "reliability", "scores"]
 
@@ -75,6 +76,6 @@ def fitted_temperature(proba: np.ndarray, y: np.ndarray) -> float:
 
 def _all_scores(y: np.ndarray, proba: np.ndarray) -> dict[str, Any]:
     return scores(y, proba) | {
-        "debiased_calibration_error": metrics.debiased_calibration_error(y, proba),
+        "debiased_calibration_error": debiased_calibration_error(y, proba),
         "reliability": reliability(y, proba),
     }

@@ -21,10 +21,10 @@ from nodegp.inducing import Whitened
 from nodegp.inference.base import Engine, Fit, Problem, Report
 from nodegp.inference.sites import sites_from, smallest_precision
 from nodegp.likelihoods import Likelihood
-from nodegp.linalg import lower_times
 from nodegp.posterior import Marginals, Posterior
 from nodegp.prior import Prior
 from nodegp_paper.inference import checkpoint
+from nodegp_paper.tensors import lower_times
 
 __all__ = ["Adam"]
 

@@ -23,11 +23,12 @@ from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain
-from nodegp.seeds import generator, torch_generator
+from nodegp.seeds import generator
 from nodegp_paper.estimator import NodeClassifier
 from nodegp_paper.stacked.layers import draws, elbo
 from nodegp_paper.stacked.spread import Spread
 from nodegp_paper.stacked.start import default_kernels, layers_at_their_priors
+from nodegp_paper.tensors import torch_generator
 
 __all__ = ["StackedGraphGPClassifier"]
 

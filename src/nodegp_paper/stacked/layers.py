@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from nodegp.kernels import Kernel, Tile
 from nodegp.likelihoods import Likelihood
-from nodegp.linalg import cholesky, lower_times
+from nodegp.linalg import cholesky
 from nodegp.posterior import Marginals
 from nodegp_paper.stacked.spread import Spread
+from nodegp_paper.tensors import lower_times
 
 __all__ = ["Layer", "Seen", "draws", "elbo"]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from nodegp import metrics
 from nodegp.active import SOPT, Acquisition, ActiveLearner, Random, strategies
 from nodegp.datasets import Dataset
 from nodegp_paper.experiments.models import LINEAR_GGP, PaperRecipe, component_of, estimator
@@ -20,6 +19,7 @@ from nodegp_paper.experiments.scoring import curves_of, scores
 from nodegp_paper.experiments.spec import Spec
 from nodegp_paper.experiments.store import plain
 from nodegp_paper.experiments.task import Context, Selection, Task
+from nodegp_paper.metrics import area_under_learning_curve
 
 __all__ = ["BEYOND", "LEARNERS", "N_LABELS", "PAIRS", "TASK", "area", "pair_name", "run"]
 
@@ -61,7 +61,7 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
     queried, points = _trial(spec, data, name, chooser, memory)
     curves = curves_of(points)
     areas = {
-        "alc": metrics.area_under_learning_curve(curves["accuracy_curve"]),
+        "alc": area_under_learning_curve(curves["accuracy_curve"]),
         "alc_trapezoid": area(curves["accuracy_curve"]),
     }
     return plain({**areas, "asked": queried, **curves})
@@ -135,7 +135,7 @@ BEYOND = Task(
 
 def area(accuracies: list[float]) -> float:
     """ALC, as in Table 3."""
-    return metrics.area_under_learning_curve(accuracies, "trapezoid")
+    return area_under_learning_curve(accuracies, "trapezoid")
 
 
 def _trial(

@@ -29,7 +29,7 @@ try:
     import gpytorch
 except ImportError as error:
     raise ImportError(
-        "nodegp.gpytorch needs gpytorch: pip install 'nodegp[interop]'", name=error.name
+        "nodegp_paper.gpytorch needs gpytorch: pip install 'nodegp[interop]'", name=error.name
     ) from error
 
 __all__ = ["GraphKernel"]
