@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import nodegp
+from nodegp.cli import show
 from tables import FIT, NAMES, rows_of, run, run_json, write_csv, write_tables
 
 
@@ -387,3 +390,43 @@ def test_json_and_a_file_go_together(folder):
 def test_new_tables_find_the_models_id_column(folder):
     write_csv(folder / "turned.csv", [["a", "b", "c", "node"], [1.0, 2.0, 3.0, "fresh"]])
     assert run_json("predict model.nodegp --nodes turned.csv")[0]["id"] == "fresh"
+
+
+# --- amounts, and long waits ----------------------------------------------------------------------
+
+
+def test_a_target_of_amounts_is_refused_at_once(folder):
+    amounts = [["node", "visits"], *[[f"n{i:03d}", 100 + 7 * i] for i in range(30)]]
+    write_csv(folder / "visits.csv", amounts)
+    line = "fit --nodes nodes.csv --edges edges.csv --labels visits.csv --label visits -o v.nodegp"
+    with pytest.raises(ValueError, match=r"30 different numbers.*GraphGPRegressor.*--classes-any"):
+        run(line)
+    assert not (folder / "v.nodegp").exists()
+    run(f"{line} --classes-anyway")
+    assert (folder / "v.nodegp").exists()
+    for visits in amounts[1:]:
+        visits[1] = visits[1] % 3  # few numbers are classes
+    write_csv(folder / "visits.csv", amounts)
+    run(line)
+
+
+def test_a_likelihood_of_amounts_names_who_has_it():
+    with pytest.raises(ValueError, match=r"--likelihood must be .*'gaussian'.*GraphGPRegressor"):
+        run(f"{FIT} --likelihood gaussian")
+
+
+def test_long_waits_are_told_where_there_is_no_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(show, "_PATIENCE", 0.01)
+    terminal = show.Terminal()
+    with terminal.stage("fitting"):
+        time.sleep(0.1)
+    with terminal.stage("scoring", 7):
+        terminal.advance(3)
+        time.sleep(0.1)
+    terminal.advance()  # of no stage
+    lines = capsys.readouterr().err.splitlines()
+    assert "nodegp: fitting: 0 s so far" in lines
+    assert "nodegp: scoring: 3 of 7, 0 s so far" in lines
+    with show.Terminal(quiet=True).stage("fitting"):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""

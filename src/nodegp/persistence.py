@@ -33,7 +33,7 @@ from nodegp.preprocessing import Preprocessor
 from nodegp.prior import FilteredFeatures, SumInputs, SumPrior, WeightedRows
 from nodegp.rows import Rows
 
-__all__ = ["ModelFileError", "checksum", "load", "save"]
+__all__ = ["ModelFileError", "checksum", "is_model_file", "load", "save"]
 
 FORMAT = "nodegp-model"
 VERSION = 3
@@ -144,6 +144,15 @@ def load(path: str | Path) -> Any:
         raise ModelFileError(
             path, f"cannot be read, because it is damaged or of another version ({kind})"
         ) from error
+
+
+def is_model_file(path: Path) -> bool:
+    """Whether a file was written by :func:`save`, by the look of it."""
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            return "nodegp" in (file.metadata() or {})
+    except (SafetensorError, OSError):
+        return False
 
 
 def checksum(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> int:

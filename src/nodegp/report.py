@@ -7,10 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Figure", "Remarks", "Table", "check_available", "page", "panels"]
+__all__ = ["Figure", "Remarks", "Table", "check_available", "is_page", "page", "panels"]
 
+GENERATOR = '<meta name="generator" content="nodegp">'
 EXTRA = "reports need matplotlib and jinja2: pip install 'nodegp[reports]'"
 PANEL_WIDTH = 4.2  # inches
 
@@ -98,6 +100,12 @@ def page(title: str, lead: str, parts: Sequence[Table | Figure | Remarks]) -> st
     return environment.from_string(template).render(
         title=title, lead=lead, parts=named, drawn=drawn
     )
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file was made by :func:`page`, by the look of it."""
+    with path.open("rb") as file:
+        return GENERATOR.encode() in file.read(1024)
 
 
 def _inline(figure: Figure) -> str:

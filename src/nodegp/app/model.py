@@ -14,10 +14,13 @@ from nodegp.estimators import GraphGPClassifier
 from nodegp.evaluation import leave_one_out
 from nodegp.filters import Filter
 from nodegp.graph import Graph
+from nodegp.io.summary import MANY_CLASSES
 from nodegp.likelihoods import Likelihood
 from nodegp.prior import kernels_of
 
-__all__ = ["DEFAULT", "ModelOptions", "describe"]
+__all__ = ["AMOUNTS", "DEFAULT", "ModelOptions", "describe", "refuse_amounts"]
+
+AMOUNTS = "amounts are predicted in Python, by nodegp.GraphGPRegressor"
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,10 @@ class ModelOptions:
         }.items():
             value = getattr(self, option)
             if value is not None and value not in names:
+                hint = f"; {AMOUNTS}" if value in aliases(Likelihood) else ""
                 listed = ", ".join(names)
-                raise OptionError(f"`{option}` must be one of {listed}, got {value!r}", option)
+                message = f"`{option}` must be one of {listed}, got {value!r}{hint}"
+                raise OptionError(message, option)
 
     @property
     def counts(self) -> str:
@@ -58,6 +63,18 @@ class ModelOptions:
 
 
 DEFAULT = ModelOptions()
+
+
+def refuse_amounts(classes: list[Any], n_labels: int) -> None:
+    """Refuse labels that are numbers, most of them different: a fit to so many classes would take
+    for ever, and tell nothing."""
+    if len(classes) > max(MANY_CLASSES, n_labels / 5) and not isinstance(classes[0], str):
+        raise OptionError(
+            f"the labels are {len(classes):,} different numbers at {n_labels:,} nodes: amounts, by "
+            f"the look of them, and not classes; {AMOUNTS}. If they are classes all the same, pass "
+            "`classes_anyway`",
+            "classes_anyway",
+        )
 
 
 def describe(model: GraphGPClassifier, graph: Graph) -> dict[str, Any]:

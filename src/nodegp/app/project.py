@@ -21,7 +21,7 @@ from nodegp.active import advice, strategies, suggest
 from nodegp.app.evaluation import Comparison, rivals
 from nodegp.app.explanation import explain
 from nodegp.app.frontend import SILENT, OptionError, Progress, check_share, refuse_without
-from nodegp.app.model import DEFAULT, ModelOptions, describe
+from nodegp.app.model import DEFAULT, ModelOptions, describe, refuse_amounts
 from nodegp.app.predictions import Predictions
 from nodegp.app.questions import Labels, Questions, as_pairs, changes, positions, require_classes
 from nodegp.estimators import GraphGPClassifier
@@ -133,11 +133,16 @@ class Project:
 
     # --- a model --------------------------------------------------------------------------------
 
-    def fit(self) -> dict[str, Any]:
-        """Fit a model to the labels, and to the answers that wait; :meth:`info` and ``seconds``."""
+    def fit(self, classes_anyway: bool = False) -> dict[str, Any]:
+        """Fit a model to the labels, and to the answers that wait; :meth:`info` and ``seconds``.
+
+        Numbers of which few are the same are refused as amounts, unless ``classes_anyway``.
+        """
         y = self._with_answers()
         if not is_labelled(y, None).any():
             raise ValueError("no node has a label yet; name a column of labels, or answer some")
+        if not classes_anyway:
+            refuse_amounts(self.classes, int(is_labelled(y, None).sum()))
         y, unlabelled = targets_of(y)
         if self.loaded is None and self.model is not None:
             model = clone(self.model).set_params(unlabelled=unlabelled)

@@ -12,9 +12,9 @@ __all__ = ["demo", "evaluate", "explain", "info", "model_facts", "update"]
 
 @takes(
     "model! folds labels id label compare report ignore_unknown coverage abstain_below seed "
-    "as_json quiet"
+    "force as_json quiet"
 )
-def evaluate(model, compare, report, as_json, quiet, **options):
+def evaluate(model, compare, report, force, as_json, quiet, **options):
     """Score a model on labels that it had not seen.
 
     By default leave-one-out: what the model says of each label without that label, which costs
@@ -26,12 +26,13 @@ def evaluate(model, compare, report, as_json, quiet, **options):
     """
     from nodegp.app import Project
     from nodegp.app.evaluation import evaluation_page
-    from nodegp.files import check_place, write_atomically
+    from nodegp.app.outputs import check_page_place
+    from nodegp.files import write_atomically
     from nodegp.report import check_available
 
     if report is not None:
         check_available()
-        check_place(report)
+        check_page_place(report, [model, options["labels"]], force)
     project = Project.open(model, show.Terminal(quiet))
     comparison = project.evaluate(compare=comma_list(compare) or (), **options)
     if report is not None:
@@ -45,18 +46,18 @@ def evaluate(model, compare, report, as_json, quiet, **options):
         print(f"written to {report}")
 
 
-@takes("model! labels! id label out new_classes ignore_unknown as_json quiet")
-def update(model, labels, out, as_json, quiet, **options):
+@takes("model! labels! id label out new_classes ignore_unknown force as_json quiet")
+def update(model, labels, out, force, as_json, quiet, **options):
     """Add labels to a model, starting from where its fit ended.
 
     A node that had a label gets the new one. Says how much the predictions changed, which is
     also how to know when to stop asking.
     """
     from nodegp.app import Project
-    from nodegp.files import check_place
+    from nodegp.app.outputs import check_model_place
 
     if out is not None:
-        check_place(out)
+        check_model_place(out, [labels], force)
     project = Project.open(model, show.Terminal(quiet))
     project.answer(labels, **options)
     result = project.update()

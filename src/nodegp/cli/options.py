@@ -12,7 +12,7 @@ import typer
 
 from nodegp.app.frontend import STRATEGY_NAMES, OptionError
 
-__all__ = ["comma_list", "table_options", "takes"]
+__all__ = ["comma_list", "table_files", "table_options", "takes"]
 
 _FILES = "csv, tsv (both also gzipped) or parquet"
 
@@ -35,6 +35,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "features_npy": "Dense features (numpy .npy), rows in the order of the nodes.",
         "features_npz": "Sparse features (scipy .npz), rows in the order of the nodes.",
         "knn": "Without edges: link each node to so many nearest by features.",
+        "classes_anyway": "Take numbers for classes though nearly all of them differ.",
         "ignore_unknown": "Leave out edges and labels of ids that are not among the nodes.",
     },
     "What it does not know": {
@@ -53,6 +54,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "as_json": "Print results as JSON.",
         "quiet": "Print nothing but results.",
         "seed": "For whatever is drawn at random.",
+        "force": "Replace a file that nodegp did not write, or that has answers in it.",
         "fit out": "The model file to write.",
         "predict out": "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen.",
         "query out": "Table to fill in: .csv, .tsv or .parquet.",
@@ -87,7 +89,7 @@ _KINDS: dict[Any, str] = {
     Path: "model nodes edges labels features_npy features_npz out report",
     int: "knn seed count folds doubtful",
     float: "coverage abstain_below",
-    bool: "ignore_unknown as_json quiet new_classes",
+    bool: "ignore_unknown as_json quiet new_classes force classes_anyway",
     bool | None: "calibrate",
 }
 _FLAGS = {
@@ -163,6 +165,11 @@ def _written(option: str) -> str:
 def comma_list(value: str | None) -> list[str] | None:
     """A list written with commas; None if it was not given."""
     return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
+
+
+def table_files(options: dict[str, Any]) -> list[Path]:
+    """The files among the options, which are read."""
+    return [value for value in options.values() if isinstance(value, Path)]
 
 
 def table_options(options: dict[str, Any], needs_edges: bool = True) -> dict[str, Any]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import math
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
 __all__ = ["Terminal", "as_json", "facts", "grid"]
+
+_PATIENCE = 5.0  # seconds between two lines of progress
 
 
 def as_json(value: Any) -> None:
@@ -64,8 +68,8 @@ def _print(columns: list[Any], rows: Iterable[Iterable[str]], title: str, **styl
 
 
 class Terminal:
-    """The progress of the application: a spinner or a bar on a terminal, remarks on standard
-    error, and nothing at all if it is to be quiet."""
+    """The progress of the application: a spinner or a bar on a terminal, else a line every few
+    seconds, remarks on standard error, and nothing at all if it is to be quiet."""
 
     def __init__(self, quiet: bool = False):
         self._quiet = quiet
@@ -73,8 +77,12 @@ class Terminal:
 
     @contextmanager
     def stage(self, text: str, total: int | None = None) -> Iterator[None]:
-        if self._quiet or not sys.stderr.isatty():
+        if self._quiet:
             yield
+            return
+        if not sys.stderr.isatty():
+            with self._told(text, total):
+                yield
             return
         from rich.console import Console
         from rich.progress import Progress
@@ -89,6 +97,26 @@ class Terminal:
             self._step = lambda count: bar.advance(task, count)
             yield
         self._step = None
+
+    @contextmanager
+    def _told(self, text: str, total: int | None) -> Iterator[None]:
+        """Lines for a log, from a thread of their own: a fit does not come by here."""
+        started, is_over, done = time.monotonic(), threading.Event(), [0]
+
+        def tell() -> None:
+            while not is_over.wait(_PATIENCE):
+                steps = "" if total is None else f" {done[0]} of {total},"
+                self.note(f"{text}:{steps} {time.monotonic() - started:.0f} s so far")
+
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        self._step = lambda count: done.__setitem__(0, done[0] + count)
+        try:
+            yield
+        finally:
+            self._step = None
+            is_over.set()
+            thread.join()
 
     def advance(self, count: int = 1) -> None:
         if self._step is not None:

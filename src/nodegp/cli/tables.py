@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from nodegp.cli import show
 from nodegp.cli.models import model_facts
-from nodegp.cli.options import table_options, takes
+from nodegp.cli.options import table_files, table_options, takes
 
 __all__ = ["fit", "predict", "query"]
 
 
 @takes(
     "nodes! out! edges id label labels source target weight features text categorical features_npy "
-    "features_npz knn ignore_unknown recipe likelihood filter seed as_json quiet"
+    "features_npz knn ignore_unknown classes_anyway recipe likelihood filter seed "
+    "force as_json quiet"
 )
-def fit(out, recipe, likelihood, filter, seed, as_json, quiet, **tables):
+def fit(out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, quiet, **tables):
     """Fit a model to a graph in tables and write it to a file.
 
     Two tables are enough: one with a row per node (ids, labels where known, features) and one
@@ -23,11 +24,11 @@ def fit(out, recipe, likelihood, filter, seed, as_json, quiet, **tables):
     nodegp fit --nodes papers.csv --edges cites.csv --id paper --label topic -o topics.nodegp
     """
     from nodegp.app import ModelOptions, Project
-    from nodegp.files import check_place
+    from nodegp.app.outputs import check_model_place
 
     if tables["label"] is None and tables["labels"] is None:
         raise ValueError("say where the labels are: --label COLUMN, or --labels FILE")
-    check_place(out)
+    check_model_place(out, table_files(tables), force)
     options = ModelOptions(recipe, likelihood=likelihood, filter=filter, seed=seed)
     progress = show.Terminal(quiet)
     project = Project.from_tables(**table_options(tables), options=options, progress=progress)
@@ -36,7 +37,7 @@ def fit(out, recipe, likelihood, filter, seed, as_json, quiet, **tables):
         show.facts(summary.rows(), "What came in")
     for remark in summary.remarks():
         progress.note(remark)
-    info = project.fit()
+    info = project.fit(classes_anyway)
     project.save(out)
     if as_json:
         show.as_json({"input": summary, "model": info | {"file": str(out)}})
@@ -47,9 +48,9 @@ def fit(out, recipe, likelihood, filter, seed, as_json, quiet, **tables):
 
 @takes(
     "model! out nodes edges id source target weight features_npy features_npz knn ignore_unknown "
-    "coverage abstain_below as_json quiet"
+    "coverage abstain_below force as_json quiet"
 )
-def predict(model, out, nodes, coverage, abstain_below, as_json, quiet, **tables):
+def predict(model, out, nodes, coverage, abstain_below, force, as_json, quiet, **tables):
     """Predict the class of every node the model was fitted on, or of new nodes.
 
     One row per node: id, the likeliest label, its probability, a column for each class, the
@@ -65,12 +66,12 @@ def predict(model, out, nodes, coverage, abstain_below, as_json, quiet, **tables
     each other and to the nodes the model knows, without a new fit.
     """
     from nodegp.app import Project
+    from nodegp.app.outputs import check_table_place
     from nodegp.io.tables import amount
-    from nodegp.io.write import check_output
 
     tables = table_options(tables, needs_edges=False)
     if out is not None:
-        check_output(out)
+        check_table_place(out, [model, nodes, *table_files(tables)], force)
     progress = show.Terminal(quiet)
     predictions = Project.open(model, progress).predict(
         nodes=nodes, coverage=coverage, abstain_below=abstain_below, **tables
@@ -90,9 +91,9 @@ def predict(model, out, nodes, coverage, abstain_below, as_json, quiet, **tables
 
 @takes(
     "model count strategy out nodes edges id source target weight features text categorical "
-    "features_npy features_npz knn ignore_unknown seed as_json quiet"
+    "features_npy features_npz knn ignore_unknown seed force as_json quiet"
 )
-def query(model, count, strategy, out, seed, as_json, quiet, **tables):
+def query(model, count, strategy, out, seed, force, as_json, quiet, **tables):
     """Choose the nodes whose labels would help most.
 
     The table has an empty label column: fill it in and give it to `nodegp update`. Without a
@@ -106,10 +107,11 @@ def query(model, count, strategy, out, seed, as_json, quiet, **tables):
     """
     from nodegp.app import Project
     from nodegp.app.frontend import refuse_without
-    from nodegp.io.write import check_output, write_tables
+    from nodegp.app.outputs import check_table_place
+    from nodegp.io.write import write_tables
 
     if out is not None:
-        check_output(out)
+        check_table_place(out, [model, *table_files(tables)], force)
     if (model is None) == (tables["nodes"] is None):
         raise ValueError("give a model file, or --nodes (and --edges) for a cold start")
     progress = show.Terminal(quiet)

@@ -163,7 +163,10 @@ def _label_column(table: Table, column: str) -> pa.ChunkedArray:
         if pc.all(pc.match_substring_regex(labels, _WHOLE)).as_py():
             labels = pc.replace_substring_regex(labels, r"\.0+$", "").cast(pa.int64())
         elif _fractions(labels):
-            raise ValueError(f"{where} holds fractions; labels are classes, not amounts")
+            raise ValueError(
+                f"{where} holds fractions; labels are classes, not amounts, "
+                "which nodegp.GraphGPRegressor predicts in Python"
+            )
     if labels.type != TEXT and pc.min(labels).as_py() == GAP:
         raise ValueError(f"{where} has the label {GAP}, which stands for none here")
     return labels

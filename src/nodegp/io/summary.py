@@ -14,9 +14,9 @@ from nodegp.graph import Graph
 from nodegp.io.encoder import Encoder
 from nodegp.io.words import amount, listed
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["MANY_CLASSES", "Summary", "summarise"]
 
-_MANY = 20  # classes: most data sets have fewer
+MANY_CLASSES = 20  # classes: most data sets have fewer
 _NO_LABEL = frozenset(
     ["na", "n/a", "nan", "none", "null", "-1", "?", "-", "unknown", "unlabelled", "unlabeled"]
 )
@@ -94,7 +94,7 @@ class Summary:
             if alike[name.casefold()] > 1
         ]
         lone = [name for name, count in classes.items() if count < 2]
-        if len(classes) > _MANY and len(classes) > self.labelled / 5:
+        if len(classes) > MANY_CLASSES and len(classes) > self.labelled / 5:
             remarks.append(
                 f"there are {len(classes):,} classes among {self.labelled:,} labels; is this the "
                 "right column?"
