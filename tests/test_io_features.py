@@ -136,7 +136,7 @@ def test_float32_stays_float32(read):
     assert dense(read("id\na\nb\n", features_npy=np.eye(2, dtype=np.float32))).dtype == np.float32
 
 
-def test_sources_weigh_the_same_whatever_their_width(read):
+def test_sources_weigh_by_the_root_of_their_width(read):
     rng = np.random.default_rng(0)
     columns = {f"x{n}": rng.normal(n, 10.0**n, 50) for n in range(5)}
     words = [" ".join(rng.choice(["red", "green", "blue", "grey"], 3)) for _ in range(50)]
@@ -150,7 +150,7 @@ def test_sources_weigh_the_same_whatever_their_width(read):
     squares = dense(loaded) ** 2
     widths = [5, 2, 4, 40]
     shares = [part.sum() / 50 for part in np.split(squares, np.cumsum(widths)[:-1], axis=1)]
-    np.testing.assert_allclose(shares, 0.25)
+    np.testing.assert_allclose(shares, np.sqrt(widths) / np.sqrt(widths).sum())
     assert len(loaded.summary.sources) == 4
 
 
@@ -260,3 +260,53 @@ def test_an_encoder_cannot_be_fed_another_kind(read, tmp_path):
             features_npy=tmp_path / "wide.npy",
             **settings,
         )
+
+
+# --- columns that name their rows -----------------------------------------------------------------
+
+N = 40
+_RNG = np.random.default_rng(3)
+IDENTIFIERS = {
+    "facebook_id": _RNG.integers(0, 5, N),  # by its name, whatever it holds
+    "userId": _RNG.integers(0, 5, N),
+    "Unnamed: 0": _RNG.integers(0, 5, N),
+    "": np.arange(N),  # what pandas writes for an index
+    "line": np.arange(N) * 3.5,
+    "code": _RNG.permutation(10**9)[:1].item() + _RNG.permutation(N) ** 2,
+    "created": 1_600_000_000 + _RNG.integers(0, 30, N) * 86_400,
+    "created_ms": 1_600_000_000_000 + _RNG.integers(0, 30, N) * 86_400_000,
+}
+MEASUREMENTS = {
+    "age": _RNG.integers(18, 80, N),
+    "weight": _RNG.normal(70, 10, N),
+    "year": _RNG.integers(1990, 2020, N),
+    "valid": _RNG.integers(0, 2, N),  # ends in id, and is no word for one
+    "paid": _RNG.normal(size=N),
+    "monkey": _RNG.normal(size=N),
+}
+
+
+@pytest.mark.parametrize("name", IDENTIFIERS)
+def test_a_column_that_names_its_rows_is_no_feature(read, name):
+    ids = ["a", "b", *(f"n{n}" for n in range(N - 2))]
+    table = {"node": ids, "age": MEASUREMENTS["age"], name: IDENTIFIERS[name]}
+    summary = (loaded := read(table, id="node")).summary
+    assert loaded.graph.n_features == 1
+    assert list(summary.identifiers) == [name]
+    assert any("--features" in remark for remark in summary.remarks())
+    assert f"{name} (" in dict(summary.rows())["columns left out"]
+    if name:  # a user who names it has it
+        assert read(table, id="node", features=["age", name]).graph.n_features == 2
+
+
+def test_what_measures_something_is_a_feature_and_is_named(read):
+    ids = ["a", "b", *(f"n{n}" for n in range(N - 2))]
+    loaded = read({"node": ids, **MEASUREMENTS}, id="node")
+    assert loaded.graph.n_features == len(MEASUREMENTS)
+    assert all(name in loaded.summary.sources[0] for name in MEASUREMENTS)
+    fewer = read({"node": ids, **MEASUREMENTS}, id="node", exclude=["age", "paid"])
+    assert fewer.graph.n_features == len(MEASUREMENTS) - 2
+
+
+def test_a_few_rows_may_all_differ(read):
+    assert read("id,x\na,7\nb,2\nc,4\n").graph.n_features == 1

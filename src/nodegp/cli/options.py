@@ -28,8 +28,9 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "source": "Column of the edges' one end; the first.",
         "target": "Column of the edges' other end; the second.",
         "weight": "Column of the edges' weights.",
-        "features": "Columns that are features, with commas; all that hold numbers by default. "
-        "Text in them is taken for categories.",
+        "features": "Columns that are features, with commas; by default all that hold numbers, but "
+        "for ids and the like; none for no column. Text in them is taken for categories.",
+        "exclude": "Columns that are no features.",
         "text": "Columns of text, whose words become features.",
         "categorical": "Columns of categories, if they look like numbers.",
         "features_npy": "Dense features (numpy .npy), rows in the order of the nodes.",
@@ -183,5 +184,7 @@ def table_options(options: dict[str, Any], needs_edges: bool = True) -> dict[str
         raise ValueError("give --edges or --knn, not both")
     source, target = options.pop("source"), options.pop("target")
     columns = None if source is None and target is None else (source or "1", target or "2")
-    lists = options.keys() & {"features", "text", "categorical"}
+    if options.get("features") == "none":
+        options["features"] = ""
+    lists = options.keys() & {"features", "text", "categorical", "exclude"}
     return options | {n: comma_list(options[n]) for n in lists} | {"edge_columns": columns}

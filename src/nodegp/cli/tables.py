@@ -10,8 +10,8 @@ __all__ = ["fit", "predict", "query"]
 
 
 @takes(
-    "nodes! out! edges id label labels source target weight features text categorical features_npy "
-    "features_npz knn ignore_unknown classes_anyway recipe likelihood filter seed "
+    "nodes! out! edges id label labels source target weight features text categorical exclude "
+    "features_npy features_npz knn ignore_unknown classes_anyway recipe likelihood filter seed "
     "force as_json quiet"
 )
 def fit(out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, quiet, **tables):
@@ -91,7 +91,7 @@ def predict(model, out, nodes, coverage, abstain_below, force, as_json, quiet, *
 
 @takes(
     "model count strategy out nodes edges id source target weight features text categorical "
-    "features_npy features_npz knn ignore_unknown seed force as_json quiet"
+    "exclude features_npy features_npz knn ignore_unknown seed force as_json quiet"
 )
 def query(model, count, strategy, out, seed, force, as_json, quiet, **tables):
     """Choose the nodes whose labels would help most.

@@ -8,11 +8,26 @@ import pyarrow as pa
 
 from nodegp.io.tables import Column, TableFile, is_list, is_number, is_text
 
-__all__ = ["CATEGORY", "FEATURE", "LIST", "NUMBER", "TEXT", "feature_columns", "named_columns"]
+__all__ = [
+    "CATEGORY",
+    "EXCLUDED",
+    "FEATURE",
+    "LIST",
+    "NUMBER",
+    "TEXT",
+    "feature_columns",
+    "named_columns",
+]
 
+EXCLUDED = "excluded"
 FEATURE = "a feature"  # of a kind that is not known yet
 NUMBER, CATEGORY, TEXT, LIST = "numeric", "categorical", "text", "a list"
-_NAMED = {FEATURE: "features", CATEGORY: "categorical features", TEXT: "text"}
+_NAMED = {
+    FEATURE: "features",
+    CATEGORY: "categorical features",
+    TEXT: "text",
+    EXCLUDED: "columns to exclude",
+}
 
 
 def named_columns(

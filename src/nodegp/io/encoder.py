@@ -2,9 +2,9 @@
 
 Each source of features is preprocessed by its kind: numbers are standardised, counts of words
 get TF-IDF, embeddings and other matrices get rows of length one, categories stay one-hot. Then
-each is scaled alike, so that no source drowns another by its size or its number of columns, and
-all are set side by side. Rows have a mean squared length of one, as the kernels expect; the
-model takes them with ``preprocessing="raw"``.
+each is scaled to a share that goes with the square root of its number of columns, so that neither
+one column drowns a text nor the reverse, and all are set side by side. Rows have a mean squared
+length of one, as the kernels expect; the model takes them with ``preprocessing="raw"``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Encoder(Component):
         """
         findings: Findings = {"dropped_columns": {}, "missing_values": {}}
         readers = _fit_readers(table, columns, findings)
-        sources, matrices = [], []
+        fitted, matrices = [], []
         for reader in readers:
             values = reader.read(table)
             kind = _kind(reader, values, counts)
@@ -77,11 +77,13 @@ class Encoder(Component):
             preprocessor = Preprocessor.fit(values, kind)
             matrix = _prepared(values, preprocessor)
             del values  # let go as soon as it is used
-            factor = _factor(matrix, len(readers))
-            matrix *= factor
             matrices.append(matrix)
-            fitted = (preprocessor.scale, preprocessor.centre)
-            sources.append(FeatureSource(reader, kind, *fitted, factor))
+            fitted.append((reader, kind, preprocessor.scale, preprocessor.centre))
+        sources, total = [], sum(np.sqrt(matrix.shape[1]) for matrix in matrices)
+        for parts, matrix in zip(fitted, matrices, strict=True):
+            factor = _factor(matrix, np.sqrt(matrix.shape[1]) / total)
+            matrix *= factor
+            sources.append(FeatureSource(*parts, factor))
         return cls(tuple(sources)), stack(matrices, axis=1), findings
 
     def encode(self, table: Table) -> Any:
@@ -166,9 +168,9 @@ def _prepared(raw: Any, preprocessor: Preprocessor) -> Any:
     return prepared
 
 
-def _factor(matrix: Any, n_parts: int) -> float:
-    """What gives the rows of one source of several a mean squared length of 1 / n_parts."""
+def _factor(matrix: Any, share: float) -> float:
+    """What gives the rows of one source of several this share of a mean squared length of one."""
     values = matrix.data if sp.issparse(matrix) else matrix.ravel()
     square = float(np.dot(values, values)) / max(matrix.shape[0], 1)
-    factor = 1.0 / np.sqrt(square * n_parts) if square > 0 else 1.0
+    factor = np.sqrt(share / square) if square > 0 else 1.0
     return 1.0 if abs(factor - 1.0) < 1e-6 else float(factor)

@@ -7,15 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
-from nodegp.io.columns import CATEGORY, FEATURE, TEXT, feature_columns, named_columns
+from nodegp.io.columns import (
+    CATEGORY,
+    EXCLUDED,
+    FEATURE,
+    NUMBER,
+    TEXT,
+    feature_columns,
+    named_columns,
+)
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
+from nodegp.io.identifiers import identifier
 from nodegp.io.ids import Index, ids_of
 from nodegp.io.labels import file_labels, label_name_in, table_labels, targets_of
 from nodegp.io.summary import Summary, summarise
@@ -41,8 +50,10 @@ class TableSource:
         A text file of edges whose columns are not named needs no header.
     weight : column of weights in ``edges``
     labels : file of ids and labels, if they are not in ``nodes``
-    features : columns that are features; by default all that hold numbers or lists of them
+    features : columns that are features; by default all that hold numbers or lists of them, but
+        for those that name their rows (:mod:`nodegp.io.identifiers`)
         Columns of text that are named here are categories.
+    exclude : columns that are no features, whatever they hold
     text : columns of text, of which the words are features
     counts : how words and other counts are weighted: "sqrt-tfidf" or "tfidf"
     categorical : columns of categories, whatever they hold
@@ -62,6 +73,7 @@ class TableSource:
     features: Sequence[Column] | None = None
     text: Sequence[Column] | None = None
     categorical: Sequence[Column] | None = None
+    exclude: Sequence[Column] | None = None
     features_npy: str | Path | None = None
     features_npz: str | Path | None = None
     knn: int | None = None
@@ -69,7 +81,7 @@ class TableSource:
     counts: str = "sqrt-tfidf"
 
     def __post_init__(self) -> None:
-        for name in ("edge_columns", "features", "text", "categorical"):
+        for name in ("edge_columns", "features", "text", "categorical", "exclude"):
             if isinstance(getattr(self, name), str | int):
                 raise TypeError(f"{name} must be a list of columns, got {getattr(self, name)!r}")
         if (self.edges is None) == (self.knn is None):
@@ -110,7 +122,7 @@ class Loaded:
 
 def read_tables(source: TableSource) -> Loaded:
     """Read files into a graph whose features are ready for a model with ``preprocessing="raw"``."""
-    table, columns, left_out, id_name, label_name = _read_nodes(source)
+    table, columns, omitted, id_name, label_name = _read_nodes(source)
     nodes = node_index(table, id_name)
     labels, unknown_labels = None, 0
     if label_name is not None:
@@ -135,13 +147,22 @@ def read_tables(source: TableSource) -> Loaded:
     if counts:
         usable = adjacency.nnz - counts["self_loops"] - counts["zero_weights"]
         counts["repeated_edges"] = usable - graph.n_edges
-    notes = {"left_out": left_out, "unknown_labels": unknown_labels}
-    return Loaded(graph, labels, encoder, findings | counts | notes)
+    counts["unknown_labels"] = unknown_labels
+    return Loaded(graph, labels, encoder, findings | omitted | counts)
 
 
-def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
-    """The nodes' table, its features with their kinds, columns left out with the reason, and the
-    names of its id and label columns."""
+class _Nodes(NamedTuple):
+    """The nodes' table, its features with their kinds, what was left out and why, and the names of
+    its id and label columns."""
+
+    table: Table
+    columns: dict[str, str]
+    findings: dict[str, dict[str, str]]
+    id_name: str
+    label_name: str | None
+
+
+def _read_nodes(source: TableSource) -> _Nodes:
     file = TableFile.open(source.nodes)
     id_name = file.find_id(source.id)
     other_uses, label_name = {id_name: "the id"}, None
@@ -153,7 +174,12 @@ def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
         if label_name == id_name:
             raise ValueError(f"column {id_name!r} of {file.path} cannot be both id and label")
         other_uses[label_name] = "the label"
-    columns_by_use = {FEATURE: source.features, CATEGORY: source.categorical, TEXT: source.text}
+    columns_by_use = {
+        FEATURE: source.features,
+        CATEGORY: source.categorical,
+        TEXT: source.text,
+        EXCLUDED: source.exclude,
+    }
     uses = named_columns(file, other_uses, columns_by_use)
     choose = source.features is None
     names = [id_name] if label_name is None else [id_name, label_name]
@@ -165,7 +191,11 @@ def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
         features = [name for name in uses if name not in other_uses]
         table = file.read(None if choose else [*names, *features], text=as_written)
         columns, left_out = feature_columns(table.data.schema, str(file.path), uses, choose)
-    return table, columns, left_out, id_name, label_name
+    chosen = [name for name, kind in columns.items() if kind == NUMBER and name not in uses]
+    identifiers = {name: why for name in chosen if (why := identifier(table, name))}
+    columns = {name: kind for name, kind in columns.items() if name not in identifiers}
+    findings = {"left_out": left_out, "identifiers": identifiers}
+    return _Nodes(table, columns, findings, id_name, label_name)
 
 
 def node_index(table: Table, id_name: str) -> Index:

@@ -18,7 +18,7 @@ from nodegp.component import Component
 from nodegp.io.arrays import in_range
 from nodegp.io.ids import TEXT, Index, names_of
 from nodegp.io.tables import Table, is_list, is_number, is_text
-from nodegp.io.words import amount
+from nodegp.io.words import amount, listed
 
 __all__ = [
     "Categories",
@@ -97,7 +97,7 @@ class Numbers(Reader):
         return matrix
 
     def describe(self) -> str:
-        return amount(len(self.names), "numeric column")
+        return f"{amount(len(self.names), 'numeric column')} ({listed(self.names)})"
 
 
 def numbers(table: Table, name: str) -> np.ndarray:
@@ -164,7 +164,7 @@ class Categories(Reader):
     def describe(self) -> str:
         width = sum(len(values) for values in self.values)
         columns = amount(len(self.names), "categorical column")
-        return f"{columns} ({amount(width, 'category', 'categories')})"
+        return f"{columns} ({listed(self.names)}; {amount(width, 'category', 'categories')})"
 
 
 def _category(table: Table, name: str) -> pa.ChunkedArray:

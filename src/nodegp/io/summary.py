@@ -38,6 +38,7 @@ class Summary:
     dropped_columns: dict[str, str]
     missing_values: dict[str, int]
     left_out: dict[str, str]
+    identifiers: dict[str, str]
     unknown_labels: int = 0
     unknown_edges: int = 0
     repeated_edges: int = 0
@@ -73,7 +74,8 @@ class Summary:
         lines += [(what, f"{count:,}{remark}") for what, count, remark in oddities if count]
         gaps = listed([f"{name} {count:,}" for name, count in self.missing_values.items()])
         lines.append(("missing numbers", gaps and f"{gaps}; set to the mean and marked"))
-        for what, columns in (("dropped", self.dropped_columns), ("left out", self.left_out)):
+        left_out = self.identifiers | self.left_out
+        for what, columns in (("dropped", self.dropped_columns), ("left out", left_out)):
             reasons = listed([f"{name} ({why})" for name, why in columns.items()])
             lines.append((f"columns {what}", reasons))
         return [(what, text) for what, text in lines if text]
@@ -93,6 +95,12 @@ class Summary:
             for name in sorted(classes)
             if alike[name.casefold()] > 1
         ]
+        if self.identifiers:
+            names = listed(list(self.identifiers))
+            remarks.append(
+                f"no feature is made of {names}, by the look of it a name of the node; to take "
+                "such columns in, list all features with --features (in Python features=)"
+            )
         lone = [name for name, count in classes.items() if count < 2]
         if len(classes) > MANY_CLASSES and len(classes) > self.labelled / 5:
             remarks.append(
