@@ -74,7 +74,7 @@ def test_predictions_are_the_models_own(folder):
     rows = rows_of("out.csv")
     model = nodegp.load("model.nodegp")
     proba = model.predict_proba()
-    assert [row["id"] for row in rows] == model.graph_.ids.tolist()
+    assert [row["node"] for row in rows] == model.graph_.ids.tolist()
     for c, name in enumerate(NAMES):
         column = [float(row[f"p({name})"]) for row in rows]
         assert column == pytest.approx(proba[:, c])
@@ -84,7 +84,7 @@ def test_predictions_are_the_models_own(folder):
     assert pq.read_table("out.parquet").column("label").to_pylist() == model.predict().tolist()
     run("predict model.nodegp -o out.tsv.gz")
     assert (folder / "out.tsv.gz").read_bytes()[:2] == b"\x1f\x8b"
-    assert run_json("predict model.nodegp")[0]["id"] == "n000"
+    assert run_json("predict model.nodegp")[0]["node"] == "n000"
 
 
 def test_new_nodes_are_joined_to_the_graph(folder):
@@ -97,7 +97,7 @@ def test_new_nodes_are_joined_to_the_graph(folder):
     write_csv(folder / "new.csv", [head, ["fresh", *[nodes[0][k] for k in "abc"]]])
     write_csv(folder / "links.csv", [["x", "y"], *[["fresh", other] for other in linked]])
     found = run_json("predict model.nodegp --nodes new.csv --edges links.csv --id node")
-    assert [row["id"] for row in found] == ["fresh"]
+    assert [row["node"] for row in found] == ["fresh"]
     model = nodegp.load("model.nodegp")
     expected = model.predict_proba(graph, [0])[0]
     assert [found[0][f"p({name})"] for name in NAMES] == pytest.approx(expected, abs=1e-6)
@@ -109,7 +109,7 @@ def test_predict_streams(folder, monkeypatch):
     monkeypatch.setattr("nodegp.app.predictions.BLOCK_ROWS", 7)
     run("predict model.nodegp -o blocks.csv")
     whole, blocks = rows_of("whole.csv"), rows_of("blocks.csv")
-    assert [row["id"] for row in whole] == [row["id"] for row in blocks]
+    assert [row["node"] for row in whole] == [row["node"] for row in blocks]
     for one, other in zip(whole, blocks, strict=True):
         assert float(one["probability"]) == pytest.approx(float(other["probability"]), abs=1e-9)
 
@@ -227,26 +227,27 @@ def test_explain_adds_up():
     labels = sum(row["share"] for row in found["labels"])
     assert labels + found["other_labels"] + found["common"] == pytest.approx(found["latent_mean"])
     near = sum(row["share"] for row in found["neighbours"])
-    assert near + found["other_neighbours"] == pytest.approx(found["latent_mean"])
-    by_class = sum(found["labels_by_class"].values())
-    assert by_class + found["common"] == pytest.approx(found["latent_mean"])
+    near += found["other_neighbours"] + found["anywhere"]
+    assert near == pytest.approx(found["latent_mean"])
 
 
-def test_explain_tells_a_stranger_what_the_signs_mean(folder):
+def test_explain_tells_a_stranger_what_spoke_for_what(folder):
     run(FIT.replace("model.nodegp", "near.nodegp") + " --filter mean")
-    done = run("explain near.nodegp n030 --class bee")
-    assert "+ speaks for bee, - against it" in done.stdout
-    assert "n030 (itself)" in done.stdout
+    line = "explain near.nodegp n030 --class bee -n 4"
+    text, found = run(line).stdout, run_json(line)
+    assert "What made the score of bee: + speaks for it, - against it" in text
+    assert "n030 (itself)" in text
+    assert f"next   {found['rival']['class']}, probability" in text
+    assert {row["label"] for row in found["labels"]} <= {"bee"}
+    assert "bee" not in {row["label"] for row in found["against"]}
+    # A label is listed for what it says of its own class, and only where it speaks for it.
+    assert all(row["share"] > 0 for row in found["against"])
+    # Features are mixed before a kernel that is not linear sees them: neighbours are shown, though.
     model = nodegp.load("near.nodegp")
-    proba, found = model.predict_proba(nodes=["n030"])[0], model.explain("n030")
-    others = [0, 2] if proba[0] > proba[2] else [2, 0]
-    score, rival = found.latent_mean[1], NAMES[others[0]]
-    assert f"score  {score:+.3f}" in done.stdout
-    assert f"rival  {rival}, probability {proba[others[0]]:.3f}" in done.stdout
-    sums = [line.split() for line in done.stdout.splitlines() if line.startswith("sum ")]
-    assert sums == [["sum", f"{score:+.3f}"]] * 2  # by labels, and by neighbours
-    run(FIT.replace("model.nodegp", "far.nodegp") + " --filter pagerank")
-    assert "No neighbour has a share of its own" in run("explain far.nodegp n030").stdout
+    mixed = nodegp.GraphGPClassifier(kernel=nodegp.kernels.RBF(), filter="pagerank")
+    labels = dict(zip(model.graph_.ids[model.labelled_], model.labels_, strict=True))
+    mixed.fit(model.graph_, labels).save("mixed.nodegp", include_graph=True)
+    assert "Nodes linked to it" in run("explain mixed.nodegp n030").stdout
 
 
 def test_explain_shows_names_with_brackets_as_they_are(folder):
@@ -254,7 +255,7 @@ def test_explain_shows_names_with_brackets_as_they_are(folder):
     write_csv(folder / "brackets.csv", [["node", "kind", "a"], *rows])
     run("fit --nodes brackets.csv --label kind --knn 2 -o brackets.nodegp")
     shown = run("explain brackets.nodegp 3 --class '[red]x[/]'").stdout
-    assert "speaks for [red]x[/]" in shown
+    assert "the score of [red]x[/]" in shown
 
 
 # --- what can go wrong ----------------------------------------------------------------------------
@@ -389,7 +390,7 @@ def test_json_and_a_file_go_together(folder):
 
 def test_new_tables_find_the_models_id_column(folder):
     write_csv(folder / "turned.csv", [["a", "b", "c", "node"], [1.0, 2.0, 3.0, "fresh"]])
-    assert run_json("predict model.nodegp --nodes turned.csv")[0]["id"] == "fresh"
+    assert run_json("predict model.nodegp --nodes turned.csv")[0]["node"] == "fresh"
 
 
 # --- amounts, and long waits ----------------------------------------------------------------------
@@ -430,3 +431,60 @@ def test_long_waits_are_told_where_there_is_no_terminal(capsys, monkeypatch):
     with show.Terminal(quiet=True).stage("fitting"):
         time.sleep(0.1)
     assert capsys.readouterr().err == ""
+
+
+# --- what people are shown ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def titled(folder):
+    """The same nodes with a title, a remark and a year."""
+    rows = [
+        [*row.values(), f"Title {n}", "" if n % 2 else f"remark {n}", 1990 + n % 7]
+        for n, row in enumerate(rows_of("nodes.csv"))
+    ]
+    heads = [*rows_of("nodes.csv")[0], "title", "remark", "year"]
+    write_csv(folder / "titled.csv", [heads, *rows])
+    run("fit --nodes titled.csv --edges edges.csv --label kind -o titled.nodegp")
+
+
+def test_questions_show_what_the_expert_needs(titled):
+    (asked,) = run_json("query titled.nodegp -n 1")["ask"]
+    place = int(asked["node"][1:])
+    assert (asked["title"], asked["kind"]) == (f"Title {place}", "")
+    graph, labels = nodegp.load("titled.nodegp").graph_, rows_of("titled.csv")
+    around = [labels[j]["kind"] for j in graph.adjacency[[place]].indices]
+    for name in NAMES:
+        assert (f"{name} {around.count(name)}" in asked["neighbours"]) == (name in around)
+    assert (f"{around.count('')} without a label" in asked["neighbours"]) == ("" in around)
+    assert "title" not in run_json("query titled.nodegp -n 1 --show remark")["ask"][0]
+    line = "query --nodes titled.csv --edges edges.csv -n 1 --show year"
+    assert 1990 <= int(run_json(line)["ask"][0]["year"]) < 1997
+
+
+def test_predictions_and_explanations_show_it_too(titled, folder):
+    run("predict titled.nodegp --show title,remark -o shown.csv")
+    row = rows_of("shown.csv")[4]
+    assert list(row)[:4] == ["node", "title", "remark", "label"]
+    assert (row["title"], row["remark"]) == ("Title 4", "remark 4")
+    assert rows_of("shown.csv")[5]["remark"] == ""
+    text, found = run("explain titled.nodegp n004").stdout, run_json("explain titled.nodegp n004")
+    assert found["shown"] == {"title": "Title 4", "remark": "remark 4"}
+    assert "Title 4" in text
+    assert all(one["shown"]["title"] in text for one in found["labels"])
+    with pytest.raises(
+        ValueError, match=r"remembers no column 'year', but 'title', 'remark'; .*--show"
+    ):
+        run("predict titled.nodegp --show year")
+    with pytest.raises(ValueError, match="--show is for nodes that the model knows"):
+        run("predict titled.nodegp --nodes titled.csv --show title")
+
+
+def test_a_column_called_like_one_of_ours_keeps_its_values(folder):
+    rows = [[f"n{i:03d}", NAMES[i % 3], i % 5, f"mine {i}"] for i in range(12)]
+    write_csv(folder / "clash.csv", [["node", "kind", "a", "label"], *rows])
+    run("fit --nodes clash.csv --label kind --knn 2 -o clash.nodegp")
+    run("predict clash.nodegp --show label -o clash_out.csv")
+    row = rows_of("clash_out.csv")[3]
+    assert row["label (given)"] == "mine 3"
+    assert row["label"] in NAMES

@@ -8,8 +8,10 @@ import pytest
 import nodegp
 from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPRegressor
+from nodegp.filters import Identity, PageRank, SumOfFilters
 from nodegp.inducing import Points
-from nodegp.kernels import Constant
+from nodegp.kernels import Constant, Cosine, Linear
+from nodegp.model import Recipe
 from nodegp_paper.inference import Adam
 
 GRAPH = random_graph(30, seed=3)
@@ -46,6 +48,33 @@ def test_neighbours_are_the_filters():
     assert set(model.explain(node).neighbours.tolist()) == linked
     alone = one_hop(kernel=FIXED_RBF, filter="identity").fit(GRAPH, Y)
     assert alone.explain(node).neighbours.tolist() == [node]
+
+
+@pytest.mark.parametrize("kind", [Linear, Cosine])
+def test_filtered_features_are_taken_apart_by_node(kind):
+    """With a linear kernel each node's own features have a share, near by or far."""
+    far = PageRank(0.2, order=4, fixed=("strength",))
+    near = Linear(variance=0.5, fixed=("variance",)) + Constant(0.3, fixed=("variance",))
+    kernels = (near, kind(variance=0.7, fixed=("variance",)))
+    recipe = Recipe(SumOfFilters((Identity(), far)), kernels)
+    model = nodegp.GraphGPClassifier(recipe, preprocessing="raw").fit(GRAPH, Y)
+    F = far.weights(GRAPH, np.arange(30)).toarray()
+    X = model.model_.domain().rows.materialise().dense()  # centred
+    spread, weights = F @ X, model.label_weights_
+    lengths = np.linalg.norm(spread, axis=1) if kind is Cosine else np.ones(30)
+    for node in (0, 7, 29):
+        shares = np.zeros((30, weights.shape[1]))
+        for j in range(30):
+            for label, weight in zip(model.labelled_, weights, strict=True):
+                alike = 0.7 * F[node, j] * (X[j] @ spread[label])
+                alike /= lengths[node] * lengths[label]
+                if j == node:
+                    alike += 0.5 * (X[node] @ X[label])
+                shares[j] += alike * weight
+        found = model.explain(node)
+        order = np.argsort(found.neighbours)
+        assert found.from_neighbours[order] == pytest.approx(shares[shares.any(1)], abs=1e-9)
+        assert found.anywhere == pytest.approx(0.3 * weights.sum(0), abs=1e-9)
 
 
 def test_an_optimiser_that_stopped_short_says_so():

@@ -77,8 +77,8 @@ def save(
 ) -> None:
     """Write a fitted estimator. The file appears whole or not at all.
 
-    ``tables`` is plain data that says how the graph came out of a user's tables. It is kept as
-    it is; the model read back has it as ``tables_``, and keeps it when it is saved again.
+    ``tables`` says how the graph came out of a user's tables, in plain data and arrays. It is kept
+    as it is; the model read back has it as ``tables_``, and keeps it when it is saved again.
     """
     if "model_" not in vars(model):
         raise ValueError("fit the model before saving it")
@@ -100,7 +100,7 @@ def save(
     description |= {"format": FORMAT, "version": VERSION}
     tables = getattr(model, "tables_", None) if tables is None else tables
     if tables is not None:
-        description["tables"] = tables
+        description["tables"] = arrays.put("tables", dict(tables))
     description["checksum"] = checksum(description, arrays.stored)
     write_atomically(
         Path(path), to_bytes(arrays.stored, metadata={"nodegp": json.dumps(description)})
@@ -178,7 +178,7 @@ def _rebuild(description: Mapping[str, Any], arrays: _Arrays) -> Any:
         if scale is not None:
             domain.put_scale(*filtered, scale)
     if "tables" in description:
-        model.tables_ = description["tables"]
+        model.tables_ = arrays.get(description["tables"])
     return model
 
 
@@ -224,7 +224,8 @@ class _Arrays:
             parts = {k: self.put(f"{name}.{k}", part) for k, part in _fields(value).items()}
             return {"type": type(value).__name__, "fields": parts}
         if isinstance(value, tuple | list):
-            return {"tuple": [self.put(f"{name}.{j}", v) for j, v in enumerate(value)]}
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {kind: [self.put(f"{name}.{j}", v) for j, v in enumerate(value)]}
         raise TypeError(f"cannot save {name}={value!r}")
 
     def _put_text(self, name: str, value: np.ndarray) -> dict[str, Any]:
@@ -254,6 +255,8 @@ class _Arrays:
                 return {key: self.get(item) for key, item in items.items()}
             case {"tuple": items}:
                 return tuple(self.get(item) for item in items)
+            case {"list": items}:
+                return [self.get(item) for item in items]
             case {"tensor": array}:
                 return torch.from_numpy(self.get(array))
             case {"array": name}:

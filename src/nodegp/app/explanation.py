@@ -15,6 +15,7 @@ def explain(
     model: GraphGPClassifier,
     ids: np.ndarray,
     labels: np.ndarray,
+    shown: dict[str, np.ndarray],
     node: int,
     for_class: Any = None,
     n: int = 8,
@@ -22,60 +23,73 @@ def explain(
     """Why a node has the probability of a class, by default the likeliest, that it has.
 
     The class's latent mean, its score, is the sum of all labels' shares and what is common to
-    them; it is also the sum of all neighbours' shares. ``ids`` and ``labels`` have an entry per
-    node.
+    them; it is also the sum of all neighbours' shares and what holds anywhere. ``ids``, ``labels``
+    and what is ``shown`` have an entry per node.
 
     Returns
     -------
     dict
-        ``node``, ``class``, ``probability`` and ``latent_mean``; ``labels`` and ``neighbours``, the
-        ``n`` largest shares of each kind, of which there are ``n_labels`` and ``n_neighbours``;
-        ``other_labels`` and ``other_neighbours``, the sums of the rest; ``labels_by_class``;
-        ``common``; ``by_neighbour``, False where the ``filter`` mixes neighbours before the model
-        sees them; and ``rival``, the likeliest of the other classes: class, probability and score.
-        A share has the ``id``, ``label`` and ``share`` of a node, for neighbours what is
-        ``predicted``, and whether it is the node ``itself``.
+        ``node``, ``shown``, ``class``, ``probability`` and ``latent_mean``; ``labels``, the ``n``
+        of the class that speak most for it, of ``n_labels`` in all, ``other_labels``, the sum of
+        all the others' shares, and ``common``; ``against``, the ``n`` labels of other classes that
+        speak most for theirs, each with its share in the score of its own class; ``neighbours``,
+        the ``n`` largest shares, of ``n_neighbours``, ``other_neighbours`` and ``anywhere``;
+        ``by_neighbour``, False where the ``filter`` mixes neighbours before the model sees them;
+        ``linked``, up to ``n`` nodes that an edge leads to; and ``rival``, the likeliest of the
+        other classes: class, probability and score. Rows have the ``id``, ``label``, ``shown`` and
+        ``share`` of a node; neighbours also what is ``predicted``, and whether it is the node
+        ``itself``.
     """
     parts = model.explain(node)
     proba = model.predict_proba(nodes=[node])[0]
     c = _class(model.classes_, for_class, proba)
-    scores = parts.latent_mean
-    one_latent = len(scores) == 1
+    scores, one_latent = parts.latent_mean, len(parts.latent_mean) == 1
     # One latent for two classes speaks for the second.
     sign, latent = ((1.0 if c == 1 else -1.0), 0) if one_latent else (1.0, c)
-    by_label = sign * parts.from_labels[:, latent]
-    guesses = dict(
-        zip(parts.neighbours.tolist(), model.predict(nodes=parts.neighbours), strict=True)
-    )
+    by_label, targets = sign * parts.from_labels[:, latent], model.model_.targets
+    if one_latent:
+        for_own = parts.from_labels[:, 0] * np.where(targets == 1, 1.0, -1.0)
+    else:
+        for_own = parts.from_labels[np.arange(len(targets)), targets]
+    from_neighbours = sign * parts.from_neighbours[:, latent]
 
-    def largest(kind: str, nodes: np.ndarray, shares: np.ndarray) -> dict[str, Any]:
-        order = abs(shares).argsort()[::-1]
-        rows = [
+    def rows(nodes: np.ndarray, shares: np.ndarray, order: np.ndarray) -> list[dict[str, Any]]:
+        chosen = nodes[order[:n]]
+        guesses = model.predict(nodes=chosen)
+        return [
             {
                 "id": ids[i],
                 "label": labels[i],
+                "shown": {name: values[i] for name, values in shown.items()},
                 "share": shares[at],
-                "predicted": guesses.get(int(i)),
+                "predicted": guess,
                 "itself": bool(i == node),
             }
-            for at, i in zip(order[:n], nodes[order[:n]], strict=True)
+            for at, i, guess in zip(order[:n], chosen, guesses, strict=True)
         ]
-        return {kind: rows, f"other_{kind}": shares[order[n:]].sum(), f"n_{kind}": len(shares)}
 
+    own, other = (_largest(for_own, mask) for mask in (targets == c, targets != c))
+    near = abs(from_neighbours).argsort()[::-1]
+    edges = model.graph_.adjacency[[node]]
     rival = next((i for i in (-proba).argsort()[:2] if i != c), None)
     return {
         "node": ids[node],
+        "shown": {name: values[node] for name, values in shown.items()},
         "class": model.classes_[c],
         "probability": proba[c],
         "latent_mean": sign * scores[latent],
-        **largest("labels", parts.labelled, by_label),
-        "labels_by_class": {
-            str(name): by_label[model.labels_ == name].sum() for name in model.classes_
-        },
+        "labels": rows(parts.labelled, by_label, own),
+        "n_labels": len(by_label),
+        "other_labels": by_label.sum() - by_label[own[:n]].sum(),
         "common": sign * (parts.common + parts.rest)[latent],
-        **largest("neighbours", parts.neighbours, sign * parts.from_neighbours[:, latent]),
+        "against": rows(parts.labelled, for_own, other),
+        "neighbours": rows(parts.neighbours, from_neighbours, near),
+        "n_neighbours": len(near),
+        "other_neighbours": from_neighbours[near[n:]].sum(),
+        "anywhere": sign * parts.anywhere[latent],
         "by_neighbour": parts.neighbours.tolist() != [node],
         "filter": type(model.filter_).__name__,
+        "linked": rows(edges.indices, edges.data, edges.data.argsort()[::-1]),
         "rival": None
         if rival is None
         else {
@@ -84,6 +98,12 @@ def explain(
             "score": None if one_latent else scores[rival],
         },
     }
+
+
+def _largest(shares: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Places of what speaks for something, the most first; what does not is left out."""
+    places = np.flatnonzero(mask & (shares > 0))
+    return places[shares[places].argsort()[::-1]]
 
 
 def _class(classes: np.ndarray, name: Any, proba: np.ndarray) -> int:

@@ -37,6 +37,8 @@ class Predictions:
     nodes: np.ndarray | None  # numbers; all if None
     coverage: float | None
     abstain_below: float | None
+    id_name: str  # of the column of ids
+    beside: dict[str, np.ndarray]  # what is set after it, by column, with an entry per node
     progress: Progress
 
     def __len__(self) -> int:
@@ -50,13 +52,25 @@ class Predictions:
         with self.progress.stage("predicting", -(-len(self) // BLOCK_ROWS)):
             with watched(self.progress.note):  # what takes long is done with the first
                 first = next(tables)
+            start = 0
             for table in chain([first], tables):
+                rows = slice(start, start := start + len(table))
+                nodes = rows if self.nodes is None else self.nodes[rows]
+                table = self._with_own_columns(table, nodes)
                 if counts is not None:
                     counts[:2] += len(table), table["label"].null_count
                 if counts is not None and self.coverage is not None:
                     counts[2] += pc.sum(pc.list_value_length(table["set"])).as_py() or 0
                 self.progress.advance()
                 yield table
+
+    def _with_own_columns(self, table: pa.Table, nodes: slice | np.ndarray) -> pa.Table:
+        """The table with the user's name of the ids, and what is to be set beside them."""
+        own = {self.id_name: table.column(0)}
+        own |= {name: pa.array(values[nodes]) for name, values in self.beside.items()}
+        others = dict(zip(table.column_names[1:], table.columns[1:], strict=True))
+        names = [f"{name} (given)" if name in others else name for name in own]
+        return pa.table([*own.values(), *others.values()], [*names, *others])
 
     def read(self) -> tuple[pa.Table, dict[str, Any]]:
         """All in one table, and the counts."""

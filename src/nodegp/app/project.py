@@ -8,6 +8,7 @@ something is wrong with what it was given.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,8 +68,12 @@ class Project:
         source = TableSource(nodes, edges, counts=options.counts, **columns)
         with progress.stage("reading"):
             loaded = read_tables(source)
-        names = {"id": source.id or "id", "label": source.label or "label"}
-        tables = {"encoder": loaded.encoder.to_dict()} | names
+        tables = {
+            "encoder": loaded.encoder.to_dict(),
+            "shown": loaded.shown,
+            "id": loaded.id_name,
+            "label": loaded.label_name or "label",
+        }
         return cls(loaded.graph, None, loaded, tables, options, progress)
 
     @classmethod
@@ -109,6 +114,19 @@ class Project:
     def ids(self) -> np.ndarray:
         """The user's names of the nodes, or their numbers."""
         return np.arange(self.graph.n_nodes) if self.graph.ids is None else self.graph.ids
+
+    def shown(self, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """What people are shown of each node, by column: these, or all that the model remembers."""
+        remembered: dict[str, np.ndarray] = self.tables.get("shown", {})
+        for name in columns or ():
+            if name not in remembered:
+                names = ", ".join(map(repr, remembered)) or "none"
+                raise OptionError(
+                    f"`show`: the model remembers no column {name!r}, but {names}; name it in "
+                    "`show` when the model is fitted",
+                    "show",
+                )
+        return remembered if columns is None else {name: remembered[name] for name in columns}
 
     @property
     def labels(self) -> np.ndarray:
@@ -162,6 +180,7 @@ class Project:
         nodes: str | Path | None = None,
         coverage: float | None = None,
         abstain_below: float | None = None,
+        show: Sequence[str] = (),
         **tables: Any,
     ) -> Predictions:
         """Predict every node, those with these ids, or the rows of a table of new nodes.
@@ -173,6 +192,7 @@ class Project:
             :func:`nodegp.io.join_tables`
         coverage : share of the prediction sets that are to hold the true class
         abstain_below : no label where the likeliest class has less than this probability
+        show : columns of :meth:`shown` to set beside them, of known nodes
         """
         check_share(coverage=coverage, abstain_below=abstain_below)
         model, graph = self._fitted, self.graph
@@ -180,19 +200,26 @@ class Project:
             raise OptionError("give `ids` or `nodes`, not both", "ids", "nodes")
         places = None if ids is None else positions(ids, self.ids)
         if nodes is not None:
+            if show:
+                raise OptionError("`show` is for nodes that the model knows", "show")
             with self.progress.stage("reading"):
                 graph, places = join_tables(
                     graph, self._encoder, nodes, usual_id=self._columns[0], **tables
                 )
         else:
             refuse_without("nodes", "give the new nodes too", tables)
-        return Predictions(model, graph, places, coverage, abstain_below, self.progress)
+        beside = self.shown(show)
+        return Predictions(
+            model, graph, places, coverage, abstain_below, self._columns[0], beside, self.progress
+        )
 
-    def explain(self, node: Any, for_class: Any = None, n: int = 8) -> dict[str, Any]:
+    def explain(
+        self, node: Any, for_class: Any = None, n: int = 8, show: Sequence[str] | None = None
+    ) -> dict[str, Any]:
         """Why a node is predicted as it is: the ``n`` labels and neighbours that mattered most, as
-        :func:`nodegp.app.explanation.explain` gives them."""
+        :func:`nodegp.app.explanation.explain` gives them. ``show`` is as in :meth:`shown`."""
         place = int(positions([node], self.ids)[0])
-        return explain(self._fitted, self.ids, self.labels, place, for_class, n)
+        return explain(self._fitted, self.ids, self.labels, self.shown(show), place, for_class, n)
 
     def evaluate(
         self,
@@ -240,9 +267,16 @@ class Project:
 
     # --- questions and answers ------------------------------------------------------------------
 
-    def query(self, n: int = 10, strategy: str = "sopt", seed: int = 0) -> Questions:
+    def query(
+        self,
+        n: int = 10,
+        strategy: str = "sopt",
+        seed: int = 0,
+        show: Sequence[str] | None = None,
+    ) -> Questions:
         """The ``n`` nodes to ask about next, none of them labelled or answered; also where there
-        is no model yet."""
+        is no model yet. ``show`` is as in :meth:`shown`."""
+        beside = self.shown(show)
         y = self._with_answers() if self.model is None else self.labels
         unanswered = np.setdiff1d(np.arange(self.graph.n_nodes), list(self._answers))
         with self.progress.stage("choosing"):
@@ -259,6 +293,8 @@ class Project:
         nodes = choice.nodes
         id, label = self._columns
         columns: dict[str, list[Any]] = {id: self.ids[nodes].tolist(), label: [""] * len(nodes)}
+        columns |= {name: values[nodes].tolist() for name, values in beside.items()}
+        columns["neighbours"] = [self._neighbours(node, y) for node in nodes.tolist()]
         if self.model is not None and len(nodes):
             table = self.model.predict_frame(self.graph, nodes)
             columns["predicted"] = table["label"].to_pylist()
@@ -356,6 +392,15 @@ class Project:
     def _columns(self) -> tuple[str, str]:
         """The user's names of the columns of ids and labels."""
         return self.tables.get("id", "id"), self.tables.get("label", "label")
+
+    def _neighbours(self, node: int, labels: np.ndarray) -> str:
+        """The labels around a node, the commonest first, and how many neighbours have none."""
+        start, stop = self.graph.adjacency.indptr[node : node + 2]
+        around = labels[self.graph.adjacency.indices[start:stop]].tolist()
+        counts = Counter(str(label) for label in around if label is not None).most_common()
+        without = around.count(None)
+        texts = [f"{label} {count}" for label, count in counts]
+        return ", ".join([*texts, f"{without} without a label"] if without else texts)
 
     def _with_answers(self) -> np.ndarray:
         """The labels, with the answers that wait."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodegp.cli import show
+from nodegp.cli import show as terminal
 from nodegp.cli.options import comma_list, takes
 
 __all__ = ["demo", "evaluate", "explain", "info", "model_facts", "update"]
@@ -33,15 +33,15 @@ def evaluate(model, compare, report, force, as_json, quiet, **options):
     if report is not None:
         check_available()
         check_page_place(report, [model, options["labels"]], force)
-    project = Project.open(model, show.Terminal(quiet))
+    project = Project.open(model, terminal.Terminal(quiet))
     comparison = project.evaluate(compare=comma_list(compare) or (), **options)
     if report is not None:
         write_atomically(report, evaluation_page(comparison, str(model)).encode())
     if as_json:
-        show.as_json(comparison)
+        terminal.as_json(comparison)
         return
     for table in comparison.tables():
-        show.grid(table.columns, table.rows, table.title)
+        terminal.grid(table.columns, table.rows, table.title)
     if report is not None and not quiet:
         print(f"written to {report}")
 
@@ -58,87 +58,79 @@ def update(model, labels, out, force, as_json, quiet, **options):
 
     if out is not None:
         check_model_place(out, [labels], force)
-    project = Project.open(model, show.Terminal(quiet))
+    project = Project.open(model, terminal.Terminal(quiet))
     project.answer(labels, **options)
     result = project.update()
     project.save(out or model)
     if as_json:
-        show.as_json(result | {"file": str(out or model)})
+        terminal.as_json(result | {"file": str(out or model)})
     elif not quiet:
         counts = f"{result['new_labels']:,} new, {result['replaced_labels']:,} replaced"
-        show.facts([("labels read", counts), *model_facts(result["model"])], "The model")
+        terminal.facts([("labels read", counts), *model_facts(result["model"])], "The model")
         if result["advice"] is not None:
             print(result["advice"])
         print(f"written to {out or model}")
 
 
-@takes("model! node! for_class count as_json")
-def explain(model, node, for_class, count, as_json):
+@takes("model! node! for_class count show as_json")
+def explain(model, node, for_class, count, show, as_json):
     """Show which labels and which neighbours made a prediction.
 
-    Every class has a score, and the highest wins. The score is taken apart twice, and both parts
-    add up to it: + speaks for the class, - against it.
+    Every class has a score, and the highest wins.
 
     By label: how much more the node is like each labelled node than like labelled nodes on
-    average. A label of the class itself is + where the node is like it; a label of another class
-    is + where the node is unlike it. What is the same for all labelled nodes is a line of its own.
+    average, times the weight of that label. First the labels of the class, then those of other
+    classes, each with what it adds to the score of its own class.
 
-    By neighbour: what each adds to the mean over the neighbourhood. A filter of features, such as
-    PageRank, mixes neighbours before the model looks at them; then there is no such part.
+    By neighbour: what the features of each node near by, and its own, add to the score of the
+    class. They add up to it, with what holds anywhere in the graph.
     """
     from nodegp.app import Project
     from nodegp.io.tables import amount
 
-    result = Project.open(model).explain(node, for_class, count)
+    result = Project.open(model).explain(node, for_class, count, comma_list(show))
     if as_json:
-        show.as_json(result)
+        terminal.as_json(result)
         return
-    name, total = result["class"], ("sum", result["latent_mean"])
+    name, heads = result["class"], list(result["shown"])
     lines = [
         ("node", str(result["node"])),
+        *result["shown"].items(),
         ("class", f"{name}, probability {result['probability']:.3f}"),
-        ("score", f"{result['latent_mean']:+.3f}"),
     ]
     if rival := result["rival"]:
-        score = "" if rival["score"] is None else f", score {rival['score']:+.3f}"
-        text = f"{rival['class']}, probability {rival['probability']:.3f}{score}"
-        lines.append(("rival", text))
-    show.facts(lines)
+        lines.append(("next", f"{rival['class']}, probability {rival['probability']:.3f}"))
+    terminal.facts(lines)
 
-    def shares(columns: list[str], rows: list[tuple[Any, ...]], title: str) -> None:
-        """Names, as many as there are, and a share in the last column."""
-        cells = [(*r[:-1], *[""] * (len(columns) - len(r)), f"{r[-1]:+.3f}") for r in rows]
-        show.grid(columns, cells, title)
+    def cells(one: dict[str, Any]) -> list[str]:
+        """What to know of a node: who it is, what is shown of it, and its label."""
+        who = f"{one['id']} (itself)" if one["itself"] else str(one["id"])
+        return [who, *one["shown"].values(), "" if one["label"] is None else str(one["label"])]
 
-    def others(kind: str, text: str) -> list[tuple[Any, ...]]:
-        count = result[f"n_{kind}"] - len(result[kind])
-        return [(amount(count, text), result[f"other_{kind}"])] if count else []
+    for kind, title in (
+        ("labels", f"Labels that speak for {name}, and how much"),
+        ("against", "Labels that speak for other classes, and how much"),
+    ):
+        rows = [[*cells(one), f"{one['share']:+.3f}"] for one in result[kind]]
+        if rows:
+            terminal.grid(["labelled node", *heads, "label", "share"], rows, title)
 
-    signs = f"+ speaks for {name}, - against it"
-    rows: list[tuple[Any, ...]]
-    rows = [(str(one["id"]), str(one["label"]), one["share"]) for one in result["labels"]]
-    rows += [*others("labels", "other label"), ("in common with all of them", result["common"])]
-    shares(["labelled node", "label", "share"], [*rows, total], f"The score by label: {signs}")
-
-    by_class = sorted(result["labels_by_class"].items(), key=lambda item: -item[1])
-    title = f"The same by class: a label of another class is + where {result['node']} is unlike it"
-    shares(["labels", "share"], by_class, title)
-
-    if not result["by_neighbour"]:
-        print(f"No neighbour has a share of its own here (the filter is {result['filter']}).")
-        return
-    rows = [
-        (
-            f"{one['id']} (itself)" if one["itself"] else str(one["id"]),
-            "" if one["label"] is None else str(one["label"]),
-            str(one["predicted"]),
-            one["share"],
-        )
-        for one in result["neighbours"]
-    ]
-    columns = ["neighbour", "label", "predicted", "share"]
-    rows = [*rows, *others("neighbours", "other"), total]
-    shares(columns, rows, f"The score by neighbour: {signs}")
+    columns = ["node", *heads, "label", "predicted"]
+    if result["by_neighbour"]:
+        signs = f"What made the score of {name}: + speaks for it, - against it"
+        rows = [
+            [*cells(one), str(one["predicted"]), f"{one['share']:+.3f}"]
+            for one in result["neighbours"]
+        ]
+        blank, more = [""] * (len(heads) + 2), result["n_neighbours"] - len(rows)
+        rest = [(amount(more, "other node"), result["other_neighbours"])] if more else []
+        rest += [("anywhere in the graph", result["anywhere"]), ("sum", result["latent_mean"])]
+        rows += [[what, *blank, f"{share:+.3f}"] for what, share in rest]
+        terminal.grid([*columns, "share"], rows, signs)
+    elif result["linked"]:
+        rows = [[*cells(one), str(one["predicted"])] for one in result["linked"]]
+        title = "Nodes linked to it, which the model mixes before it looks: none has a share"
+        terminal.grid(columns, rows, title)
 
 
 @takes("model! as_json")
@@ -149,14 +141,14 @@ def info(model, as_json):
     project = Project.open(model)
     numbers = project.info()
     if as_json:
-        show.as_json({"file": str(model)} | numbers)
+        terminal.as_json({"file": str(model)} | numbers)
         return
     graph = ", ".join(f"{numbers[name]:,} {name}" for name in ("nodes", "edges", "features"))
     classes = ", ".join(f"{name} {count:,}" for name, count in numbers["label_counts"].items())
     rows = [("file", str(model)), ("graph", graph), ("classes", classes)]
     if project.sources:
         rows.append(("made from", "; ".join(project.sources)))
-    show.facts([*rows, *model_facts(numbers)])
+    terminal.facts([*rows, *model_facts(numbers)])
 
 
 def model_facts(info: dict[str, Any]) -> list[tuple[str, str]]:
@@ -192,7 +184,7 @@ def demo(recipe, likelihood, calibrate, doubtful, as_json):
 
     n = run_demo(ModelOptions(recipe, likelihood=likelihood, calibrate=calibrate), doubtful)
     if as_json:
-        show.as_json(n)
+        terminal.as_json(n)
         return
     rows = [
         ("test accuracy", f"{n['accuracy']:.1%} on 1,000 papers"),
@@ -202,11 +194,11 @@ def demo(recipe, likelihood, calibrate, doubtful, as_json):
         ("features", f"{n['features']:,}, {n['preprocessing']}"),
     ]
     title = f"Cora: {n['nodes']:,} papers, {n['edges']:,} citations, {n['labels']} labels"
-    show.facts([*rows, *model_facts(n)], title)
+    terminal.facts([*rows, *model_facts(n)], title)
     if n["doubtful"]:
         papers = [
             [*row, ", ".join(f"{name} {p:.0%}" for name, p in likeliest)]
             for _, *row, likeliest in map(dict.values, n["doubtful"])
         ]
         heads = ["paper", "links", "entropy", "likeliest topics"]
-        show.grid(heads, papers, "The papers worth asking an expert about (highest entropy)")
+        terminal.grid(heads, papers, "The papers worth asking an expert about (highest entropy)")

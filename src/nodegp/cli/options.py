@@ -31,6 +31,10 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "features": "Columns that are features, with commas; by default all that hold numbers, but "
         "for ids and the like; none for no column. Text in them is taken for categories.",
         "exclude": "Columns that are no features.",
+        "fit show": "Columns to show people of a node, such as its title; text columns by default.",
+        "query show": "Columns to show of a node; by default those that the model remembers.",
+        "explain show": "Columns to show of a node; by default those that the model remembers.",
+        "predict show": "Columns that the model remembers, to set beside the ids.",
         "text": "Columns of text, whose words become features.",
         "categorical": "Columns of categories, if they look like numbers.",
         "features_npy": "Dense features (numpy .npy), rows in the order of the nodes.",
@@ -186,5 +190,5 @@ def table_options(options: dict[str, Any], needs_edges: bool = True) -> dict[str
     columns = None if source is None and target is None else (source or "1", target or "2")
     if options.get("features") == "none":
         options["features"] = ""
-    lists = options.keys() & {"features", "text", "categorical", "exclude"}
+    lists = options.keys() & {"features", "text", "categorical", "exclude", "show"}
     return options | {n: comma_list(options[n]) for n in lists} | {"edge_columns": columns}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from nodegp.cli import show
+from nodegp.cli import show as terminal
 from nodegp.cli.models import model_facts
-from nodegp.cli.options import table_files, table_options, takes
+from nodegp.cli.options import comma_list, table_files, table_options, takes
 
 __all__ = ["fit", "predict", "query"]
 
 
 @takes(
     "nodes! out! edges id label labels source target weight features text categorical exclude "
-    "features_npy features_npz knn ignore_unknown classes_anyway recipe likelihood filter seed "
-    "force as_json quiet"
+    "show features_npy features_npz knn ignore_unknown classes_anyway recipe likelihood filter "
+    "seed force as_json quiet"
 )
 def fit(out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, quiet, **tables):
     """Fit a model to a graph in tables and write it to a file.
@@ -30,27 +30,27 @@ def fit(out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, q
         raise ValueError("say where the labels are: --label COLUMN, or --labels FILE")
     check_model_place(out, table_files(tables), force)
     options = ModelOptions(recipe, likelihood=likelihood, filter=filter, seed=seed)
-    progress = show.Terminal(quiet)
+    progress = terminal.Terminal(quiet)
     project = Project.from_tables(**table_options(tables), options=options, progress=progress)
     summary = project.summary
     if not (quiet or as_json):
-        show.facts(summary.rows(), "What came in")
+        terminal.facts(summary.rows(), "What came in")
     for remark in summary.remarks():
         progress.note(remark)
     info = project.fit(classes_anyway)
     project.save(out)
     if as_json:
-        show.as_json({"input": summary, "model": info | {"file": str(out)}})
+        terminal.as_json({"input": summary, "model": info | {"file": str(out)}})
     elif not quiet:
-        show.facts([*model_facts(info), ("seconds", f"{info['seconds']:.2f}")], "The model")
+        terminal.facts([*model_facts(info), ("seconds", f"{info['seconds']:.2f}")], "The model")
         print(f"written to {out}")
 
 
 @takes(
     "model! out nodes edges id source target weight features_npy features_npz knn ignore_unknown "
-    "coverage abstain_below force as_json quiet"
+    "coverage abstain_below show force as_json quiet"
 )
-def predict(model, out, nodes, coverage, abstain_below, force, as_json, quiet, **tables):
+def predict(model, out, nodes, coverage, abstain_below, show, force, as_json, quiet, **tables):
     """Predict the class of every node the model was fitted on, or of new nodes.
 
     One row per node: id, the likeliest label, its probability, a column for each class, the
@@ -72,17 +72,21 @@ def predict(model, out, nodes, coverage, abstain_below, force, as_json, quiet, *
     tables = table_options(tables, needs_edges=False)
     if out is not None:
         check_table_place(out, [model, nodes, *table_files(tables)], force)
-    progress = show.Terminal(quiet)
+    progress = terminal.Terminal(quiet)
     predictions = Project.open(model, progress).predict(
-        nodes=nodes, coverage=coverage, abstain_below=abstain_below, **tables
+        nodes=nodes,
+        coverage=coverage,
+        abstain_below=abstain_below,
+        show=comma_list(show) or (),
+        **tables,
     )
     if as_json and out is None:
         table, counts = predictions.read()
-        show.as_json(table.to_pylist())
+        terminal.as_json(table.to_pylist())
     else:
         counts = predictions.write(out)
         if as_json:
-            show.as_json(counts | {"file": str(out)})
+            terminal.as_json(counts | {"file": str(out)})
         elif out is not None and not quiet:
             print(f"{amount(counts['predictions'], 'prediction')} written to {out}")
     for remark in predictions.remarks(counts):
@@ -91,9 +95,9 @@ def predict(model, out, nodes, coverage, abstain_below, force, as_json, quiet, *
 
 @takes(
     "model count strategy out nodes edges id source target weight features text categorical "
-    "exclude features_npy features_npz knn ignore_unknown seed force as_json quiet"
+    "exclude show features_npy features_npz knn ignore_unknown seed force as_json quiet"
 )
-def query(model, count, strategy, out, seed, force, as_json, quiet, **tables):
+def query(model, count, strategy, out, show, seed, force, as_json, quiet, **tables):
     """Choose the nodes whose labels would help most.
 
     The table has an empty label column: fill it in and give it to `nodegp update`. Without a
@@ -114,24 +118,26 @@ def query(model, count, strategy, out, seed, force, as_json, quiet, **tables):
         check_table_place(out, [model, *table_files(tables)], force)
     if (model is None) == (tables["nodes"] is None):
         raise ValueError("give a model file, or --nodes (and --edges) for a cold start")
-    progress = show.Terminal(quiet)
+    progress = terminal.Terminal(quiet)
     if model is not None:
         refuse_without("nodes", "the model has its graph", tables)
         project = Project.open(model, progress)
     else:
         if tables["features"] is None and tables["knn"] is None:
             tables["features"] = ""  # edges are enough to choose by: no columns but those named
-        project = Project.from_tables(**table_options(tables), progress=progress)
+        project = Project.from_tables(
+            **table_options(tables), show=comma_list(show), progress=progress
+        )
         if not (quiet or as_json):
-            show.facts(project.summary.rows(), "What came in")
-    questions = project.query(count, strategy, seed)
+            terminal.facts(project.summary.rows(), "What came in")
+    questions = project.query(count, strategy, seed, comma_list(show))
     if questions.note:
         progress.note(questions.note)
     if as_json:
-        show.as_json(questions)
+        terminal.as_json(questions)
     elif not quiet or out is None:
         rows = [[str(id), *rest] for id, *rest in map(dict.values, questions.ask)]
-        show.grid(questions.columns, rows)
+        terminal.grid(questions.columns, rows)
         if not quiet:
             print(f"score: {questions.score}")
     if out is not None:

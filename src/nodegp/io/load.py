@@ -28,9 +28,11 @@ from nodegp.io.identifiers import identifier
 from nodegp.io.ids import Index, ids_of
 from nodegp.io.labels import file_labels, label_name_in, table_labels, targets_of
 from nodegp.io.summary import Summary, summarise
-from nodegp.io.tables import Column, Table, TableFile
+from nodegp.io.tables import Column, Table, TableFile, written_values
 from nodegp.neighbours import table_graph
 from nodegp.preprocessing import Preprocessor
+
+_SHOWN, _SHOWN_BYTES = 3, 1 << 26  # columns that are kept for people unasked, each so large
 
 __all__ = ["Loaded", "TableSource", "node_index", "raw_rows", "read_tables"]
 
@@ -54,6 +56,7 @@ class TableSource:
         for those that name their rows (:mod:`nodegp.io.identifiers`)
         Columns of text that are named here are categories.
     exclude : columns that are no features, whatever they hold
+    show : columns that people are shown of a node; by default those of text, up to three
     text : columns of text, of which the words are features
     counts : how words and other counts are weighted: "sqrt-tfidf" or "tfidf"
     categorical : columns of categories, whatever they hold
@@ -74,6 +77,7 @@ class TableSource:
     text: Sequence[Column] | None = None
     categorical: Sequence[Column] | None = None
     exclude: Sequence[Column] | None = None
+    show: Sequence[Column] | None = None
     features_npy: str | Path | None = None
     features_npz: str | Path | None = None
     knn: int | None = None
@@ -81,7 +85,7 @@ class TableSource:
     counts: str = "sqrt-tfidf"
 
     def __post_init__(self) -> None:
-        for name in ("edge_columns", "features", "text", "categorical", "exclude"):
+        for name in ("edge_columns", "features", "text", "categorical", "exclude", "show"):
             if isinstance(getattr(self, name), str | int):
                 raise TypeError(f"{name} must be a list of columns, got {getattr(self, name)!r}")
         if (self.edges is None) == (self.knn is None):
@@ -100,6 +104,9 @@ class Loaded:
     labels: np.ndarray | None
     encoder: Encoder
     findings: dict[str, Any]  # what can no longer be seen in the graph
+    shown: dict[str, np.ndarray]  # by column, what people are shown of each node
+    id_name: str  # the column of ids
+    label_name: str | None  # that of labels, if any
 
     @cached_property
     def summary(self) -> Summary:
@@ -122,17 +129,18 @@ class Loaded:
 
 def read_tables(source: TableSource) -> Loaded:
     """Read files into a graph whose features are ready for a model with ``preprocessing="raw"``."""
-    table, columns, omitted, id_name, label_name = _read_nodes(source)
+    table, columns, shown, omitted, id_name, label_name = _read_nodes(source)
     nodes = node_index(table, id_name)
     labels, unknown_labels = None, 0
-    if label_name is not None:
-        labels = table_labels(table, label_name)
-    elif source.labels is not None:
+    if source.labels is not None:
         labels, unknown_labels = file_labels(
             source.labels, nodes, source.id, source.label, source.ignore_unknown
         )
+    elif label_name is not None:
+        labels = table_labels(table, label_name)
     table = table.with_matrices(npy=source.features_npy, npz=source.features_npz)
     encoder, features, findings = Encoder.fit(table, columns, source.counts)
+    texts = {name: written_values(table.column(name)) for name in shown}
     del table  # a million rows are not kept twice
     counts: dict[str, int] = {}
     if source.edges is not None:
@@ -148,15 +156,16 @@ def read_tables(source: TableSource) -> Loaded:
         usable = adjacency.nnz - counts["self_loops"] - counts["zero_weights"]
         counts["repeated_edges"] = usable - graph.n_edges
     counts["unknown_labels"] = unknown_labels
-    return Loaded(graph, labels, encoder, findings | omitted | counts)
+    return Loaded(graph, labels, encoder, findings | omitted | counts, texts, id_name, label_name)
 
 
 class _Nodes(NamedTuple):
-    """The nodes' table, its features with their kinds, what was left out and why, and the names of
-    its id and label columns."""
+    """The nodes' table, its features with their kinds, the columns that people are shown, what was
+    left out and why, and the names of the columns of ids and labels."""
 
     table: Table
     columns: dict[str, str]
+    shown: list[str]
     findings: dict[str, dict[str, str]]
     id_name: str
     label_name: str | None
@@ -165,14 +174,16 @@ class _Nodes(NamedTuple):
 def _read_nodes(source: TableSource) -> _Nodes:
     file = TableFile.open(source.nodes)
     id_name = file.find_id(source.id)
-    other_uses, label_name = {id_name: "the id"}, None
+    other_uses, names, label_name = {id_name: "the id"}, [id_name], None
     if source.labels is not None:
         # Labels are elsewhere, but a column of that name here would give them away.
-        other_uses[label_name_in(TableFile.open(source.labels), source.label)] = "the label"
+        label_name = label_name_in(TableFile.open(source.labels), source.label)
     elif source.label is not None:
         label_name = file.find(source.label, "labels")
         if label_name == id_name:
             raise ValueError(f"column {id_name!r} of {file.path} cannot be both id and label")
+        names.append(label_name)
+    if label_name is not None:
         other_uses[label_name] = "the label"
     columns_by_use = {
         FEATURE: source.features,
@@ -182,20 +193,24 @@ def _read_nodes(source: TableSource) -> _Nodes:
     }
     uses = named_columns(file, other_uses, columns_by_use)
     choose = source.features is None
-    names = [id_name] if label_name is None else [id_name, label_name]
+    named = [file.find(column, "columns to show") for column in source.show or ()]
     if file.schema is not None:
         columns, left_out = feature_columns(file.schema, str(file.path), uses, choose)
-        table = file.read([*names, *columns])
+        texts = [name for name, why in left_out.items() if why == TEXT]
+        table = file.read([*names, *columns, *named, *texts[:_SHOWN]])
     else:
         as_written = [name for name, use in uses.items() if use != FEATURE]
         features = [name for name in uses if name not in other_uses]
-        table = file.read(None if choose else [*names, *features], text=as_written)
+        table = file.read(None if choose else [*names, *features, *named], text=as_written)
         columns, left_out = feature_columns(table.data.schema, str(file.path), uses, choose)
     chosen = [name for name, kind in columns.items() if kind == NUMBER and name not in uses]
     identifiers = {name: why for name in chosen if (why := identifier(table, name))}
     columns = {name: kind for name, kind in columns.items() if name not in identifiers}
     findings = {"left_out": left_out, "identifiers": identifiers}
-    return _Nodes(table, columns, findings, id_name, label_name)
+    if source.show is None:
+        texts = [name for name, kind in (columns | left_out).items() if kind == TEXT]
+        named = [name for name in texts if table.column(name).nbytes <= _SHOWN_BYTES][:_SHOWN]
+    return _Nodes(table, columns, named, findings, id_name, label_name)
 
 
 def node_index(table: Table, id_name: str) -> Index:

@@ -18,7 +18,16 @@ from nodegp.io.arrays import read_matrix
 from nodegp.io.formats import Format, endings, format_of, reading
 from nodegp.io.words import amount, listed, short
 
-__all__ = ["Column", "Table", "TableFile", "amount", "is_list", "is_number", "is_text"]
+__all__ = [
+    "Column",
+    "Table",
+    "TableFile",
+    "amount",
+    "is_list",
+    "is_number",
+    "is_text",
+    "written_values",
+]
 
 Column = str | int  # by name, or by position from 1
 
@@ -146,6 +155,15 @@ class TableFile:
         with reading(self.path, self.names):
             data = self.format.read(self.path, names, text, None if self.header else self.names)
         return Table(self.path, data, self.is_text)
+
+
+def written_values(column: pa.ChunkedArray) -> np.ndarray:
+    """A column as people read it, (rows,) of text, empty at gaps."""
+    try:
+        text = column.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return np.array(["" if v is None else str(v) for v in column.to_pylist()], dtype=object)
+    return pc.fill_null(text, "").to_numpy(zero_copy_only=False)
 
 
 def is_number(kind: pa.DataType) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nodegp.posterior import Posterior
-from nodegp.prior import FilteredFunction, Inputs, WeightedRows
+from nodegp.prior import Domain, Inputs, OneFunction, SumInputs, SumPrior
 
 __all__ = ["Explanation", "explain"]
 
@@ -24,10 +24,11 @@ class Explanation:
     less, the node is like it than like labelled nodes on average. So a label of another class
     speaks for this one where the node is unlike it.
 
-    By neighbours: ``h = sum_j F_j f(x_j)``, so each adds its part of the mean of f.
+    By neighbours: h is made of the features of nodes near by, or of f at each, so each adds its
+    part of the mean. What is the same wherever a node stands is nobody's, and kept as ``anywhere``.
     """
 
-    latent_mean: np.ndarray  # (L,): from_labels.sum(0) + common + rest = from_neighbours.sum(0)
+    latent_mean: np.ndarray  # (L,): the sum of either way's parts
     labelled: np.ndarray  # (O,) node numbers
     from_labels: np.ndarray  # (O, L)
     common: np.ndarray  # (L,) from what the node shares with all labelled nodes alike
@@ -35,34 +36,30 @@ class Explanation:
     rest: np.ndarray  # (L,)
     neighbours: np.ndarray  # (T,) node numbers, the node itself among them if it counts
     from_neighbours: np.ndarray  # (T, L)
+    anywhere: np.ndarray  # (L,)
 
 
+@torch.no_grad()
 def explain(
     posterior: Posterior,
+    domain: Domain,
     node: int,
-    here: Inputs,
     labels: Inputs | None,
     labelled: np.ndarray,
     label_weights: np.ndarray,
 ) -> Explanation:
     """Take the latent mean of one node apart.
 
-    ``here`` is the node as an input, ``labels`` are the labelled nodes (None if they are the
-    inducing variables themselves).
+    ``labels`` are the labelled nodes as inputs (None if they are the inducing variables).
     """
-    with torch.no_grad():
-        w = _projected(posterior, here)[:, 0]  # (M,)
-        mean = _array(posterior.mean @ w)
-        # Cov(h, h_i) of the node and each label i, as far as u carries it.
-        shared = w if labels is None else _projected(posterior, labels).mT @ w
-    alike = _array(shared)
+    here = posterior.prior.at(domain, np.array([node]))
+    w = _projected(posterior, here)[:, 0]  # (M,)
+    mean = _array(posterior.mean @ w)
+    # Cov(h, h_i) of the node and each label i, as far as u carries it.
+    alike = _array(w if labels is None else _projected(posterior, labels).mT @ w)
     from_labels = (alike - alike.mean())[:, None] * label_weights
     common = alike.mean() * label_weights.sum(axis=0)
-    # Where h is a function of filtered features, or a sum, it is made of no other node's f.
-    neighbours, shares = np.array([node]), mean[None]
-    if isinstance(posterior.prior, FilteredFunction):
-        neighbours, weights, there = posterior.prior.neighbours(WeightedRows.of(here))
-        shares = weights[:, None] * _array(posterior.marginals(there).mean)
+    neighbours, shares = _by_node(posterior, domain, node)
     return Explanation(
         latent_mean=mean,
         labelled=labelled,
@@ -71,7 +68,24 @@ def explain(
         rest=mean - from_labels.sum(axis=0) - common,
         neighbours=neighbours,
         from_neighbours=shares,
+        anywhere=mean - shares.sum(axis=0),
     )
+
+
+def _by_node(posterior: Posterior, domain: Domain, node: int) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes whose features made the mean, and what each added, (nodes, L)."""
+    prior, inducing = posterior.prior, posterior.inducing
+    pairs = [(prior, inducing)]
+    if isinstance(prior, SumPrior):
+        pairs = list(zip(prior.parts, SumInputs.of(inducing).parts, strict=True))
+    total: dict[int, np.ndarray] = {}
+    for part, u in pairs:
+        assert isinstance(part, OneFunction)
+        nodes, covariances = part.by_node(domain, node, u)
+        shares = _array(posterior.mean @ posterior.project(covariances)).T
+        for place, share in zip(nodes.tolist(), shares, strict=True):
+            total[place] = total.get(place, 0.0) + share
+    return np.array(list(total)), np.stack(list(total.values()))
 
 
 def _projected(posterior: Posterior, inputs: Inputs) -> Tensor:

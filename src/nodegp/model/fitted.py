@@ -134,9 +134,13 @@ class FittedModel:
                     "without; save with include_graph=True"
                 )
             labels = self.prior.at(self.domain(), self.observations.nodes)
-        here = self.prior.at(self.domain(graph), np.array([node]))
         return explain(
-            self.posterior, node, here, labels, self.observations.nodes, self.label_weights
+            self.posterior,
+            self.domain(graph),
+            node,
+            labels,
+            self.observations.nodes,
+            self.label_weights,
         )
 
     def variance_shares(self) -> list[float]:

@@ -18,7 +18,7 @@ from nodegp.prior.lengths import norm_ratios
 from nodegp.prior.tiles import covariance, variance
 from nodegp.rows import InnerProducts, Rows, RowSource
 
-__all__ = ["KernelCross", "MixedCross", "SumCross"]
+__all__ = ["KernelCross", "MixedCross", "SumCross", "scales"]
 
 
 class KernelCross:
@@ -47,8 +47,8 @@ class KernelCross:
             left, right = left.to(inner.dtype), right.to(inner.dtype)
             return self._kernel(Tile(inner, left[:, None], right[None, :]))
         # The same in a third of the passes over the largest array of a prediction.
-        value = inner * _scales(self._form, right).to(inner.dtype)
-        value *= _scales(self._form, left).to(inner.dtype)[:, None]
+        value = inner * scales(self._form, right).to(inner.dtype)
+        value *= scales(self._form, left).to(inner.dtype)[:, None]
         return value.add_(self._form.constant) if self._form.constant > 0 else value
 
     def factors(self) -> Factors | None:
@@ -56,8 +56,8 @@ class KernelCross:
 
     def _product_of(self, form: LinearForm, narrow: Callable[[slice], Tensor]) -> Factors:
         right_rows, constant = torch.from_numpy(self._others.dense()), form.constant**0.5
-        left = ScaledRows(narrow, _scales(form, self._left), constant)
-        right = ScaledRows(lambda block: right_rows[block], _scales(form, self._right), constant)
+        left = ScaledRows(narrow, scales(form, self._left), constant)
+        right = ScaledRows(lambda block: right_rows[block], scales(form, self._right), constant)
         return Factors((left,), side_by_side((right,), slice(None)))
 
     def variances(self) -> Tensor:
@@ -75,7 +75,7 @@ def _product(factors: Factors | None, block: slice) -> Tensor:
     return left @ factors.right.to(left.dtype).mT
 
 
-def _scales(form: LinearForm, squared_lengths: Tensor) -> Tensor:
+def scales(form: LinearForm, squared_lengths: Tensor) -> Tensor:
     """What each row is multiplied with, so that products are all that is left of the kernel."""
     scale = torch.full_like(squared_lengths, form.slope**0.5)
     if not form.unit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
@@ -15,12 +16,12 @@ from nodegp.features import FeatureRows
 from nodegp.filters import Filter, Spectral
 from nodegp.kernels import Kernel, Tile
 from nodegp.prior.base import Cross, Prior
-from nodegp.prior.cross import KernelCross, MixedCross
+from nodegp.prior.cross import KernelCross, MixedCross, scales
 from nodegp.prior.domain import Domain
 from nodegp.prior.inputs import Inputs, WeightedRows, cut
 from nodegp.prior.rows import BasisRows, FilteredRows
 from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, variance
-from nodegp.rows import Rows, RowSource
+from nodegp.rows import Rows, RowSource, inner_products
 
 __all__ = ["FilteredFeatures", "FilteredFunction", "OneFunction"]
 
@@ -43,6 +44,11 @@ class OneFunction(Prior):
 
     def points(self, points: Tensor) -> WeightedRows:
         return WeightedRows.points(points)
+
+    @abstractmethod
+    def by_node(self, domain: Domain, node: int, others: Inputs) -> tuple[np.ndarray, Tensor]:
+        """The nodes whose features h at a node is made of, and what each of them adds to its
+        covariances with others, (nodes, others). A constant in the kernel is nobody's."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +93,13 @@ class FilteredFunction(OneFunction):
     def inducing_candidates(self, domain: Domain) -> RowSource:
         return domain.rows
 
-    def neighbours(self, a: WeightedRows) -> tuple[np.ndarray, np.ndarray, WeightedRows]:
-        """The nodes that one input's h is made of, their weights, and f itself at each."""
-        rows = a.rows
-        if not isinstance(rows, FeatureRows) or rows.index is None:
-            raise TypeError("these inputs do not say which nodes they are made of")
-        return rows.index, a.row_weights().toarray()[0], WeightedRows(None, rows)
+    def by_node(self, domain: Domain, node: int, others: Inputs) -> tuple[np.ndarray, Tensor]:
+        here = self.at(domain, np.array([node]))
+        rows, weights = here.rows, torch.from_numpy(here.row_weights().toarray()[0])
+        assert isinstance(rows, FeatureRows)
+        nodes = np.arange(len(rows)) if rows.index is None else rows.index
+        form, own = self.kernel.linear_form(), self.cov(WeightedRows(None, rows), others)
+        return nodes, weights[:, None] * (own - (0.0 if form is None else form.constant))
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,17 @@ class FilteredFeatures(OneFunction):
         n_rows = min(domain.n_nodes, max(budget.sample // max(domain.n_columns, 1), 1))
         nodes = np.linspace(0, domain.n_nodes - 1, n_rows).astype(np.intp)
         return self.at(domain, nodes).rows
+
+    def by_node(self, domain: Domain, node: int, others: Inputs) -> tuple[np.ndarray, Tensor]:
+        domain, form = self.where(domain), self.kernel.linear_form()
+        place = np.array([node])
+        here, right = self.at(domain, place), self._in_memory(others)
+        if form is None:  # of mixed features, nobody can say whose they were
+            return place, self.cov(here, others)
+        weights, nodes = cut(self.filter.weights(domain.graph, place))
+        inner = inner_products(domain.rows.take(nodes), right)
+        inner *= scales(form, right.squared_norms()) * scales(form, here.rows.squared_norms())
+        return nodes, inner * torch.from_numpy(weights.toarray()[0])[:, None]
 
     def _in_memory(self, inputs: Inputs) -> Rows:
         """The rows at the present hyper-parameters."""
