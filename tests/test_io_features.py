@@ -6,13 +6,16 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 import nodegp
-from nodegp import GraphGPClassifier
+from nodegp import Graph, GraphGPClassifier
+from nodegp.app import Project
 from nodegp.io import Encoder, TableSource, join_tables, read_tables
 
 EDGES = "s,t\na,b\n"
@@ -260,3 +263,70 @@ def test_an_encoder_cannot_be_fed_another_kind(read, tmp_path):
             features_npy=tmp_path / "wide.npy",
             **settings,
         )
+
+
+# --- tables in memory -------------------------------------------------------------------------
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+PAPERS = {
+    "paper": [f"p{n}" for n in range(8)],
+    "year": [1998.0, 2001.0, None, 2003.0, 1999.0, 2002.0, 2000.0, 2004.0],
+    "venue": ["a", "b", "a", None, "b", "a", "b", "a"],
+    "title": ["deep nets", "graph bound", "deep graph", "nets bound", *["deep bound graph"] * 4],
+    "topic": ["x", "y", None, "y", "x", "x", "y", None],
+}
+CITES = {"from": [f"p{n}" for n in range(7)], "to": [f"p{n + 1}" for n in range(7)]}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_dataframes_give_what_files_give(tmp_path, kind):
+    """A model of a graph of dataframes predicts as `nodegp fit` on files does, also when it is
+    saved, and its features are not prepared a second time."""
+    for name, columns in (("nodes", PAPERS), ("edges", CITES)):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    settings = {"text": ["title"], "features": ["year", "venue"], "id": "paper"}
+    files = Project.from_tables(
+        tmp_path / "nodes.parquet", tmp_path / "edges.parquet", label="topic", **settings
+    )
+    files.fit()
+    nodes, edges = FRAMES[kind](PAPERS), FRAMES[kind](CITES)
+    frames = Project.from_tables(nodes, edges, label="topic", **settings)
+    frames.fit()
+    expected = files.model.predict_proba()
+    np.testing.assert_array_equal(frames.model.predict_proba(), expected)
+
+    graph = Graph.from_dataframes(nodes, edges, source="from", target="to", **settings)
+    assert graph.is_prepared
+    model = GraphGPClassifier(unlabelled=None, random_state=0).fit(graph, PAPERS["topic"])
+    assert model.preprocessing_ == "raw"
+    np.testing.assert_array_equal(model.predict_proba(), expected)
+    model.save(tmp_path / "m.nodegp", include_graph=True)
+    again = nodegp.load(tmp_path / "m.nodegp")
+    assert again.graph_.is_prepared
+    assert again.graph_.subgraph([0, 1]).is_prepared
+    refitted = again.fit(again.graph_, PAPERS["topic"])
+    np.testing.assert_array_equal(refitted.predict_proba(), expected)
+
+    later = FRAMES[kind]({name: values[:1] for name, values in PAPERS.items()} | {"paper": ["new"]})
+    links = FRAMES[kind]({"from": ["new"], "to": ["p0"]})
+    joined = frames.predict(nodes=later, edges=links).read()[0]
+    assert joined["id"].to_pylist() == ["new"]
+    assert join_tables(graph, frames.loaded.encoder, later, links)[0].is_prepared
+
+
+def test_how_to_preprocess_is_still_the_users_to_say():
+    graph = Graph.from_dataframes(
+        pa.table(PAPERS), pa.table(CITES), id="paper", source="from", target="to",
+        features=[], text=["title"],
+    )  # fmt: skip
+    model = GraphGPClassifier(preprocessing="l2", unlabelled=None).fit(graph, PAPERS["topic"])
+    assert model.preprocessing_ == "l2"
+
+
+def test_an_index_of_pandas_in_a_file_is_no_feature(tmp_path):
+    frame = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]}, index=[7, 5, 9])
+    frame.to_parquet(tmp_path / "pandas.parquet")
+    (tmp_path / "edges.csv").write_text("s,t\na,b\n")
+    loaded = read_tables(TableSource(tmp_path / "pandas.parquet", tmp_path / "edges.csv"))
+    assert loaded.encoder.columns() == ["x"]
+    assert loaded.summary.left_out == {"__index_level_0__": "an index of pandas"}

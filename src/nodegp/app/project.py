@@ -53,8 +53,8 @@ class Project:
     @classmethod
     def from_tables(
         cls,
-        nodes: str | Path,
-        edges: str | Path | None = None,
+        nodes: Any,
+        edges: Any = None,
         *,
         options: ModelOptions = DEFAULT,
         progress: Progress = SILENT,
@@ -142,7 +142,7 @@ class Project:
         if self.loaded is None and self.model is not None:
             model = clone(self.model).set_params(unlabelled=unlabelled)
         else:
-            model = self.options.classifier(unlabelled, encoded=self.loaded is not None)
+            model = self.options.classifier(unlabelled)
         started = time.perf_counter()
         with self.progress.stage("fitting"):
             model.fit(self.graph, y)
@@ -154,7 +154,7 @@ class Project:
         self,
         ids: Iterable[Any] | None = None,
         *,
-        nodes: str | Path | None = None,
+        nodes: Any = None,
         coverage: float | None = None,
         abstain_below: float | None = None,
         **tables: Any,

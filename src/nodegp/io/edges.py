@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +17,17 @@ __all__ = ["read_edges"]
 
 
 def read_edges(
-    path: str | Path,
+    edges: Any,
     nodes: Index,
     columns: Sequence[Column] | None,
     weight: Column | None,
     ignore_unknown: bool,
 ) -> tuple[sp.coo_array, dict[str, int]]:
-    """Read a file of edges between these nodes.
+    """Read a table of edges between these nodes.
 
     Parameters
     ----------
-    path : file
+    edges : file, or table in memory
         A text file may lack a header if its columns are not named: a first line that holds the
         id of a node is an edge.
     nodes : the nodes' ids
@@ -40,7 +40,8 @@ def read_edges(
     matrix : the edges between known nodes, as they were written
     counts : how many odd ones there were: "unknown_edges", "self_loops", "zero_weights"
     """
-    file = TableFile.open(path)
+    file = TableFile.open(edges, "edges")
+    path = file.path
     if len(file.names) < 2:
         raise ValueError(f"{path} has one column, {file.names[0]!r}; edges need two, of ids")
     if columns is not None and len(columns) != 2:

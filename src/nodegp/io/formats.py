@@ -48,6 +48,7 @@ class Format(Protocol):
 
     def writer(self, file: BinaryIO, schema: pa.Schema) -> Any:
         """What has ``write_table(table)`` and ``close()``."""
+        raise TypeError(f"{type(self).__name__} tables are read only")
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ __all__ = ["join_tables"]
 def join_tables(
     graph: Graph,
     encoder: Encoder,
-    nodes: str | Path,
-    edges: str | Path | None = None,
+    nodes: Any,
+    edges: Any = None,
     *,
     id: Column | None = None,
     usual_id: Column | None = None,
@@ -38,7 +38,7 @@ def join_tables(
 ) -> tuple[Graph, np.ndarray]:
     """Join new nodes to a known graph.
 
-    The files are as for :class:`TableSource`. Edges may link new nodes to each other and to
+    The tables are as for :class:`TableSource`. Edges may link new nodes to each other and to
     known ones, and known ones to each other; they add to the known edges. A row for a node that
     is known already replaces its features. Without ``id``, the ids are in the column ``usual_id``
     if the file has it, and else in the first. With ``knn`` new nodes are linked to so many nearest
@@ -51,12 +51,13 @@ def join_tables(
     """
     if graph.ids is None:
         raise ValueError("the known graph has no ids, so nothing can be joined to it")
-    file = TableFile.open(nodes)
+    file = TableFile.open(nodes, "nodes")
     id_name = file.find_id(id, usual_id)
     missing = [name for name in encoder.columns() if name not in file.names]
     if missing:
         raise ValueError(
-            f"{nodes} has no column {missing[0]!r}; the model needs the columns it was fitted with"
+            f"{file.path} has no column {missing[0]!r}; the model needs the columns that it was "
+            "fitted with"
         )
     table = file.read(
         [id_name, *encoder.columns()], text=[id_name, *encoder.columns(as_written=True)]
@@ -77,7 +78,8 @@ def join_tables(
         adjacency = joined.adjacency
     else:
         adjacency = sp.block_diag([graph.adjacency, sp.csr_array((n_new, n_new))])
-    return Graph(adjacency, features, everyone.names.to_numpy(zero_copy_only=False)), positions
+    ids = everyone.names.to_numpy(zero_copy_only=False)
+    return Graph(adjacency, features, ids, is_prepared=True), positions
 
 
 def _numbered(nodes: Index, rows: Index) -> tuple[Index, np.ndarray]:

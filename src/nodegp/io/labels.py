@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ _WHOLE = r"^-?(0|[1-9]\d{0,17})(\.0+)?$"
 
 
 def read_labels(
-    path: str | Path,
+    source: Any,
     ids: Sequence | np.ndarray,
     id: Column | None = None,
     label: Column | None = None,
@@ -31,11 +31,11 @@ def read_labels(
     classes: Sequence | np.ndarray | None = None,
     ignore_unknown: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read a file of labels; rows without a label are skipped.
+    """Read a table of labels; rows without a label are skipped.
 
     Parameters
     ----------
-    path : file
+    source : file, or table in memory
     ids : the ids of the graph's nodes, in its order
     id : the column of ids, by name or position from 1; by default the first
     label : the column of labels; by default the one named "label", or the second of two
@@ -50,30 +50,33 @@ def read_labels(
     values : (L,) their labels, int64 or str objects
     """
     index = Index(as_names(ids))
-    positions, labels, _ = _by_position(path, index, (id, label), usual, ignore_unknown)
+    file = TableFile.open(source, "labels")
+    positions, labels, _ = _by_position(file, index, (id, label), usual, ignore_unknown)
     if classes is not None and len(classes):
         if isinstance(np.asarray(classes).tolist()[0], str):
             labels = labels.cast(TEXT)
         elif labels.type == TEXT:
             raise ValueError(
-                f"{path} has labels that are text, such as {labels[0].as_py()!r}; the model's "
+                f"{file.path} has labels that are text, such as {labels[0].as_py()!r}; the model's "
                 "classes are numbers"
             )
     return positions, labels.to_numpy(zero_copy_only=False)
 
 
 def file_labels(
-    path: str | Path, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
+    source: Any, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
 ) -> tuple[np.ndarray, int]:
-    """Labels of all nodes by a file of their own, and how many were of unknown ids.
+    """Labels of all nodes by a table of their own, and how many were of unknown ids.
 
-    ``id`` is the column of ids if the file has it.
+    ``id`` is the column of ids if the table has it.
     """
+    file = TableFile.open(source, "labels")
     columns, usual = (None, label), (id, None)
-    positions, labels, n_unknown = _by_position(path, index, columns, usual, ignore_unknown)
+    positions, labels, n_unknown = _by_position(file, index, columns, usual, ignore_unknown)
     if not len(positions):
         raise ValueError(
-            f"{path} has labels only for ids that are not in the nodes file, so no node has a label"
+            f"{file.path} has labels only for ids that are not among the nodes, so no node has a "
+            "label"
         )
     everywhere = np.full(len(index), None, dtype=object)
     everywhere[positions] = _as_objects(pa.chunked_array([labels]))
@@ -86,10 +89,10 @@ def table_labels(table: Table, column: str) -> np.ndarray:
 
 
 def _by_position(
-    path: str | Path, index: Index, columns: _Columns, usual: _Columns, ignore_unknown: bool
+    file: TableFile, index: Index, columns: _Columns, usual: _Columns, ignore_unknown: bool
 ) -> tuple[np.ndarray, pa.Array, int]:
     """Positions, labels (int64 or text without gaps), and how many were of unknown ids."""
-    file = TableFile.open(path)
+    path = file.path
     id_name = file.find_id(columns[0], usual[0])
     label_name = label_name_in(file, columns[1], usual[1])
     if id_name == label_name:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
-from nodegp.io.columns import CATEGORY, FEATURE, TEXT, feature_columns, named_columns
+from nodegp.io.columns import CATEGORY, FEATURE, INDEX, TEXT, feature_columns, named_columns
 from nodegp.io.edges import read_edges
-from nodegp.io.encoder import Encoder
+from nodegp.io.encoder import Encoder, raw_features
 from nodegp.io.ids import Index, ids_of
 from nodegp.io.labels import file_labels, label_name_in, table_labels, targets_of
 from nodegp.io.summary import Summary, summarise
@@ -23,42 +24,43 @@ from nodegp.io.tables import Column, Table, TableFile
 from nodegp.neighbours import table_graph
 from nodegp.preprocessing import Preprocessor
 
-__all__ = ["Loaded", "TableSource", "node_index", "raw_rows", "read_tables"]
+__all__ = ["Loaded", "TableSource", "graph_of_tables", "node_index", "raw_rows", "read_tables"]
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """Files that describe a graph. Any column is given by name, or by position from 1.
+    """Tables that describe a graph, each a file or a table of pandas, polars or pyarrow. Any column
+    is given by name, or by position from 1.
 
     Parameters
     ----------
-    nodes : file with a row per node (.csv, .tsv, .txt, these with .gz, or .parquet)
-    edges : file with a row per edge, optional
+    nodes : table with a row per node (.csv, .tsv, .txt, these with .gz, or .parquet)
+    edges : table with a row per edge, optional
     id : column of the nodes' ids; by default the first
     label : column of class labels, in ``labels`` if that is given and else in ``nodes``
         An empty label means that there is none.
     edge_columns : the two columns of ids in ``edges``; by default the first two
         A text file of edges whose columns are not named needs no header.
     weight : column of weights in ``edges``
-    labels : file of ids and labels, if they are not in ``nodes``
+    labels : table of ids and labels, if they are not in ``nodes``
     features : columns that are features; by default all that hold numbers or lists of them
         Columns of text that are named here are categories.
     text : columns of text, of which the words are features
     counts : how words and other counts are weighted: "sqrt-tfidf" or "tfidf"
     categorical : columns of categories, whatever they hold
     features_npy, features_npz : a dense matrix of ``numpy.save``, a sparse one of
-        ``scipy.sparse.save_npz``; rows in the order of the nodes file
+        ``scipy.sparse.save_npz``; rows in the order of the nodes
     knn : without edges, link each node to so many nearest others by its features
-    ignore_unknown : leave out edges and labels of ids that are not in the nodes file
+    ignore_unknown : leave out edges and labels of ids that are not among the nodes
     """
 
-    nodes: str | Path
-    edges: str | Path | None = None
+    nodes: Any
+    edges: Any = None
     id: Column | None = None
     label: Column | None = None
     edge_columns: Sequence[Column] | None = None
     weight: Column | None = None
-    labels: str | Path | None = None
+    labels: Any = None
     features: Sequence[Column] | None = None
     text: Sequence[Column] | None = None
     categorical: Sequence[Column] | None = None
@@ -109,7 +111,7 @@ class Loaded:
 
 
 def read_tables(source: TableSource) -> Loaded:
-    """Read files into a graph whose features are ready for a model with ``preprocessing="raw"``."""
+    """Read tables into a graph whose features are prepared for a model."""
     table, columns, left_out, id_name, label_name = _read_nodes(source)
     nodes = node_index(table, id_name)
     labels, unknown_labels = None, 0
@@ -121,17 +123,16 @@ def read_tables(source: TableSource) -> Loaded:
         )
     table = table.with_matrices(npy=source.features_npy, npz=source.features_npz)
     encoder, features, findings = Encoder.fit(table, columns, source.counts)
+    path = table.path
     del table  # a million rows are not kept twice
     counts: dict[str, int] = {}
     if source.edges is not None:
-        adjacency, counts = read_edges(
-            source.edges, nodes, source.edge_columns, source.weight, source.ignore_unknown
-        )
+        adjacency, counts = _edges(source, nodes)
     elif features is None or source.knn is None:
-        raise ValueError(f"{source.nodes} gives no features to find nearest neighbours by")
+        raise ValueError(f"{path} gives no features to find nearest neighbours by")
     else:
         adjacency = table_graph(features, raw_rows(features), source.knn).adjacency
-    graph = Graph(adjacency, features, nodes.names.to_numpy(zero_copy_only=False))
+    graph = Graph(adjacency, features, _ids(nodes), is_prepared=True)
     if counts:
         usable = adjacency.nnz - counts["self_loops"] - counts["zero_weights"]
         counts["repeated_edges"] = usable - graph.n_edges
@@ -139,15 +140,43 @@ def read_tables(source: TableSource) -> Loaded:
     return Loaded(graph, labels, encoder, findings | counts | notes)
 
 
+def graph_of_tables(source: TableSource) -> Graph:
+    """See :meth:`nodegp.Graph.from_dataframes`: a graph alone, its features prepared only where
+    some are not numbers."""
+    table, columns, left_out, id_name, _ = _read_nodes(source)
+    for name, what in left_out.items():
+        if what != INDEX:
+            raise ValueError(
+                f"{table.where(name)} holds {what}, not numbers. Name the columns to use in "
+                "features=[...], text=[...] and categorical=[...]."
+            )
+    nodes = node_index(table, id_name)
+    is_prepared = not {CATEGORY, TEXT}.isdisjoint(columns.values())
+    features = Encoder.fit(table, columns)[1] if is_prepared else raw_features(table, columns)
+    return Graph(_edges(source, nodes)[0], features, _ids(nodes), is_prepared)
+
+
+def _edges(source: TableSource, nodes: Index) -> tuple[sp.coo_array, dict[str, int]]:
+    return read_edges(
+        source.edges, nodes, source.edge_columns, source.weight, source.ignore_unknown
+    )
+
+
+def _ids(nodes: Index) -> np.ndarray:
+    ids: np.ndarray = nodes.names.to_numpy(zero_copy_only=False)
+    return ids
+
+
 def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
     """The nodes' table, its features with their kinds, columns left out with the reason, and the
     names of its id and label columns."""
-    file = TableFile.open(source.nodes)
+    file = TableFile.open(source.nodes, "nodes")
     id_name = file.find_id(source.id)
     other_uses, label_name = {id_name: "the id"}, None
     if source.labels is not None:
         # Labels are elsewhere, but a column of that name here would give them away.
-        other_uses[label_name_in(TableFile.open(source.labels), source.label)] = "the label"
+        labels = TableFile.open(source.labels, "labels")
+        other_uses[label_name_in(labels, source.label)] = "the label"
     elif source.label is not None:
         label_name = file.find(source.label, "labels")
         if label_name == id_name:

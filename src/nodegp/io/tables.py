@@ -16,6 +16,7 @@ import pyarrow.types as _types
 
 from nodegp.io.arrays import read_matrix
 from nodegp.io.formats import Format, endings, format_of, reading
+from nodegp.io.frames import Frame, arrow_table
 from nodegp.io.words import amount, listed, short
 
 __all__ = ["Column", "Table", "TableFile", "amount", "is_list", "is_number", "is_text"]
@@ -68,16 +69,20 @@ class TableFile:
     header has its columns' positions for names.
     """
 
-    path: Path
+    path: Path  # or what a table in memory is called
     format: Format
     names: tuple[str, ...]
     schema: pa.Schema | None = None
     header: bool = True
 
     @classmethod
-    def open(cls, path: str | Path) -> TableFile:
-        """Look at a file's first line, or at its schema."""
-        path = Path(path)
+    def open(cls, source: Any, what: str) -> TableFile:
+        """Look at a file's first line, or at its schema, or at those of a table of ``what`` in
+        memory."""
+        if not isinstance(source, str | Path):
+            frame, name = Frame(arrow_table(source, what)), Path(f"the {what} table")
+            return cls(name, frame, *frame.columns(name))
+        path = Path(source)
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
         if path.is_dir():
