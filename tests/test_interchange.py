@@ -367,8 +367,8 @@ def test_embeddings_are_lists_of_one_length(kind):
             r"1 ids that were there before: 'p' in row 2",
         ),
         ({"paper": [0.5, 1.0, 2.0]}, {}, {}, "ids are whole numbers or text"),
-        ({"paper": [1, 2, 3]}, {}, {}, "2 edges of the edges table name nodes"),
-        ({}, {"to": ["z", "q"]}, {}, r"1 edges .*not in the nodes file: 'z'"),
+        ({"paper": [1, 2, 3]}, {}, {}, r"2 of 2 edges of the edges table .*: 'r', 'p', 'q'"),
+        ({}, {"to": ["z", "q"]}, {}, r"1 of 2 edges .* that no node has: 'z'"),
         (
             {},
             {"times": ["many", "few"]},

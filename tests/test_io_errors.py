@@ -113,7 +113,11 @@ BAD_EDGES = {
     "empty": (b"", {}, "is empty"),
     "one column": (b"s\n1\n", {}, "one column, 's'; edges need two"),
     "spaces": (b"1 2\n2 3\n", {}, "one column, '1 2'"),
-    "unknown ids": (EDGES + b"9,2,1\n3,8,1\n", {}, r"2 edges .*'9', '8' \(first in row 3\)"),
+    "unknown ids": (
+        EDGES + b"9,2,1\n3,8,1\n",
+        {},
+        r"2 of 4 edges .*\(first in row 3\) name .*: '9', '8'\. Add",
+    ),
     "a gap": (EDGES + b",2,1\n", {}, "'s' .*no id in row 3"),
     "negative weight": (
         EDGES + b"1,3,-2\n",

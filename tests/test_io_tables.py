@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -222,8 +223,12 @@ def test_edges_against_a_dictionary(tmp_path_factory, rows):
         weight="w",
         ignore_unknown=True,
     )
-    loaded = read_tables(source)
     known = [(a, b, w) for a, b, w in rows if a < 5 and b < 5]
+    if 2 * len(known) < len(rows):
+        with pytest.raises(ValueError, match=f"{len(rows) - len(known)} of {len(rows)} edges"):
+            read_tables(source)
+        return
+    loaded = read_tables(source)
     largest: dict[frozenset, float] = {}
     for a, b, w in known:
         if a != b and w > 0:
@@ -260,6 +265,84 @@ def test_nearest_neighbours_in_place_of_edges(files):
     loaded = read_tables(TableSource("nodes.csv", knn=1))
     assert linked(loaded.graph) == [("a", "b"), ("c", "d")]
     assert loaded.summary.components == 2
+
+
+# --- ids that no node has ---------------------------------------------------------------------
+
+OLD_IDS = "id,new_id,topic\n" + "".join(f"{n},{n + 500},x\n" for n in range(1, 7))
+NEW_EDGES = "s,t\n501,502\n503,504\n505,506\n999,501\n"
+
+
+@pytest.mark.parametrize("ignore_unknown", [False, True])
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_ids_of_another_column_are_found_there(files, format, ignore_unknown):
+    files(nodes_csv=OLD_IDS, edges_csv=NEW_EDGES, labels_csv="id,topic\n501,u\n502,v\n")
+    nodes = "nodes.csv"
+    if format == "parquet":
+        nodes = pa.csv.read_csv("nodes.csv").append_column("v", pa.array([[1, 2]] * 6))
+    hint = r"{} of these {} ids are values of column 'new_id' of .*: use --id new_id "
+    with pytest.raises(ValueError, match=r"^4 of 4 edges of edges\.csv .*" + hint.format(6, 7)):
+        read(nodes, label="topic", ignore_unknown=ignore_unknown)
+    with pytest.raises(ValueError, match=r"^2 of 2 labels .*" + hint.format(2, 2)):
+        read(nodes, labels="labels.csv", ignore_unknown=ignore_unknown)
+    assert read(nodes, id="new_id", label="topic", ignore_unknown=True).graph.n_edges == 3
+
+
+@pytest.mark.parametrize(
+    ("written", "spelling"),
+    [
+        (["1025.0", "7.0"], r"'\.0' at the end, as '1025\.0' from '1025'"),
+        (["01025", "007"], "zeros in front, as '01025' from '1025'"),
+        (["Ab", "CD"], "upper and lower case, as 'Ab' from 'ab'"),
+    ],
+)
+def test_ids_that_are_written_otherwise_are_told(files, written, spelling):
+    plain = ["ab", "cd"] if written[0] == "Ab" else ["1025", "7"]
+    files(nodes_csv="\n".join(["id", *plain, "3"]), edges_csv="s,t\n" + ",".join(written) + "\n")
+    for ignore_unknown in (False, True):
+        with pytest.raises(ValueError, match="2 of these 2 ids differ .* only in " + spelling):
+            read(ignore_unknown=ignore_unknown)
+
+
+def test_spaces_around_ids_of_typed_tables_are_told():
+    nodes, edges = pa.table({"id": ["a", "b "]}), pa.table({"s": ["a "], "t": ["b"]})
+    with pytest.raises(ValueError, match=r"2 of these 2 ids differ .*spaces around them, as 'a '"):
+        read(nodes, edges)
+
+
+def test_half_of_the_edges_may_be_of_unknown_ids_and_no_more(files):
+    files(nodes_csv=NODES, edges_csv="s,t\na,b\nb,zz\n")
+    assert read(ignore_unknown=True).summary.unknown_edges == 1
+    files(edges_csv="s,t\na,b\nb,zz\nc,yy\n")
+    with pytest.raises(ValueError, match=r"2 of 3 edges .*'zz', 'yy'\. That is more than half"):
+        read(ignore_unknown=True)
+
+
+# --- a row in the place of the header ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "options", "why"),
+    [
+        ("p1,x\np2,y\np3,x\n", {"label": 2}, "has the label 'x'"),
+        ("p1,x\np2,y\np3,z\n", {"label": "2"}, "is for node 'p1'"),
+        ("1,u\n2,x\n3,y\n", {"label": 2}, "has the id 1"),
+        ("7,1\n2,0\n3,1\n", {"label": 2}, "has the label '1' and has the id 7"),
+        ("p1,0.5\np2,0.25\np3,0.1\n", {}, "is for node 'p1'"),
+    ],
+)
+def test_nodes_without_a_header_lose_no_row(files, nodes, options, why):
+    edges = "p1,p2\np2,p3\np3,p2\n" if "p1" in nodes else "2,3\n"
+    files(nodes_csv=nodes, edges_csv="s,t\n" + edges)
+    with pytest.raises(ValueError, match=f"nodes.csv has no header: its first line {why}. Add"):
+        read(**options, ignore_unknown=True)
+
+
+def test_columns_that_are_only_numbered_have_a_header(files):
+    files(nodes_csv="0,1,2\n7,x,3\n8,y,4\n", edges_csv="7,8\n")
+    assert read(label=2).graph.ids.tolist() == [7, 8]
+    files(nodes_csv="id,x\na,x\nb,y\n", edges_csv="a,b\n")  # a label by the column's name
+    assert read(label="x").labels.tolist() == ["x", "y"]
 
 
 # --- labels -----------------------------------------------------------------------------------
@@ -313,8 +396,11 @@ def test_read_labels(files):
     assert (positions.tolist(), values.tolist()) == ([2, 1], ["x", "y"])
     positions, values = read_labels("labels.csv", ["3", "5", "7"], id="who", label=3)
     assert (positions.tolist(), values.tolist()) == ([2, 1], ["x", "y"])
-    with pytest.raises(ValueError, match=r"labels\.csv are for nodes that are not in the graph: 7"):
+    with pytest.raises(
+        ValueError, match=r"2 of 3 labels of labels\.csv .*no node has: '7'\. Remove"
+    ):
         read_labels("labels.csv", [3, 5])
+    files(labels_csv="who,score,label\n7,0.3,x\n3,0.2,\n5,0.1,y\n")
     positions, values = read_labels("labels.csv", [3, 5], ignore_unknown=True)
     assert (positions.tolist(), values.tolist()) == ([1], ["y"])
 

@@ -90,7 +90,7 @@ def _numbered(nodes: Index, rows: Index) -> tuple[Index, np.ndarray]:
     parts = [nodes.names, rows.names.take(pa.array(new))]
     if parts[0].type != parts[1].type:
         parts = [part.cast(TEXT) for part in parts]
-    return Index(pa.concat_arrays(parts)), positions
+    return Index(pa.concat_arrays(parts), rows.origin), positions
 
 
 def _with_rows(features: Any, rows: Any, positions: np.ndarray, n_new: int) -> Any:

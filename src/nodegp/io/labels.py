@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.io.ids import TEXT, Index, as_names, examples, ids_of, names_of, without_empty
+from nodegp.io.ids import TEXT, Index, as_names, ids_of, names_of, without_empty
 from nodegp.io.tables import Column, Table, TableFile
+from nodegp.io.unknown import check_unknown
 
 __all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels", "targets_of"]
 
@@ -73,11 +74,6 @@ def file_labels(
     file = TableFile.open(source, "labels")
     columns, usual = (None, label), (id, None)
     positions, labels, n_unknown = _by_position(file, index, columns, usual, ignore_unknown)
-    if not len(positions):
-        raise ValueError(
-            f"{file.path} has labels only for ids that are not among the nodes, so no node has a "
-            "label"
-        )
     everywhere = np.full(len(index), None, dtype=object)
     everywhere[positions] = _as_objects(pa.chunked_array([labels]))
     return everywhere, n_unknown
@@ -99,10 +95,7 @@ def _by_position(
         raise ValueError(f"column {id_name!r} of {path} cannot be both id and label")
     is_default = columns[0] is None and id_name != usual[0]
     if is_default and file.is_text and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
-        raise ValueError(
-            f"{path} has no header: its first line is for node {id_name.strip()!r}. Add a line "
-            "with the names of the columns, such as id,label"
-        )
+        raise ValueError(file.no_header(f"is for node {id_name.strip()!r}"))
     table = file.read([id_name, label_name], text=[id_name, label_name])
     labels = _label_column(table, label_name)
     is_label = pc.is_valid(labels)
@@ -111,12 +104,10 @@ def _by_position(
     positions = index.find(names).astype(np.intp)
     is_known = positions >= 0
     n_unknown = int(np.count_nonzero(~is_known))
-    if n_unknown and not ignore_unknown:
-        raise ValueError(
-            f"{n_unknown} labels of {path} are for nodes that are not in the graph: "
-            f"{examples(names.filter(pa.array(~is_known)).to_pylist())}. Remove them, or pass "
-            "--ignore-unknown (in Python ignore_unknown=True)."
-        )
+    if n_unknown:
+        what = f"labels of {path} are for ids that no node has"
+        lost = names.filter(pa.array(~is_known))
+        check_unknown(index, [lost], (n_unknown, len(labels)), what, "Remove them", ignore_unknown)
     positions, labels = positions[is_known], labels.filter(pa.array(is_known))
     # Each node's label once; two that differ are an error.
     _, first, group = np.unique(positions, return_index=True, return_inverse=True)

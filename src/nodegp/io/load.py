@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 
 from nodegp.features import FeatureRows
@@ -194,14 +195,34 @@ def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
         features = [name for name in uses if name not in other_uses]
         table = file.read(None if choose else [*names, *features], text=as_written)
         columns, left_out = feature_columns(table.data.schema, str(file.path), uses, choose)
+        lists = (source.features, source.text, source.categorical)
+        named = [source.id, *(column for items in lists for column in items or ())]
+        if not file.has_names([*named, None if label_name is None else source.label]):
+            _refuse_row_as_header(table, id_name, label_name)
     return table, columns, left_out, id_name, label_name
+
+
+def _refuse_row_as_header(table: Table, id_name: str, label_name: str | None) -> None:
+    """Raise if the first line of a text file, by which no column was named, looks like a row: the
+    node in it would be lost in silence. (It is not taken for a row, since later rows are known to
+    belong to the same columns by their names.)"""
+    file, reasons = table.file, []
+    cells = [name.strip() for name in file.names]
+    if label_name is not None and label_name.strip() in map(str, table_labels(table, label_name)):
+        reasons.append(f"has the label {label_name.strip()!r}")
+    is_counted = cells in ([str(n + first) for n in range(len(cells))] for first in (0, 1))
+    ids = ids_of(table, id_name)
+    if pa.types.is_integer(ids.type) and id_name.strip().isdecimal() and not is_counted:
+        reasons.append(f"has the id {id_name.strip()}")
+    if reasons:
+        raise ValueError(file.no_header(" and ".join(reasons)))
 
 
 def node_index(table: Table, id_name: str) -> Index:
     """The nodes' ids, all there and all different."""
     if not len(table):
         raise ValueError(f"{table.path} has a header but no rows; a graph needs nodes")
-    index = Index(ids_of(table, id_name))
+    index = Index(ids_of(table, id_name), (table.file, id_name))
     index.require_different(table.where(id_name))
     return index
 

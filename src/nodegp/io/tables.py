@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,10 +34,18 @@ class Table:
     """Columns that were read, the file that they came from, and matrices with a row for each of
     theirs by the endings of their own files' names."""
 
-    path: Path
+    file: TableFile
     data: pa.Table
-    is_text: bool  # where a number is only known by how it is written
     matrices: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a number is only known by how it is written."""
+        return self.file.is_text
 
     def __len__(self) -> int:
         return self.data.num_rows
@@ -110,6 +118,18 @@ class TableFile:
         names = tuple(str(n) for n in range(1, len(self.names) + 1))
         return replace(self, names=names, header=False)
 
+    def has_names(self, columns: Iterable[Column | None]) -> bool:
+        """Whether any of these columns is given by its name, not by position."""
+        texts = [column for column in columns if isinstance(column, str)]
+        return any(text in self.names or not text.isdecimal() for text in texts)
+
+    def no_header(self, why: str) -> str:
+        """What to say of a file whose first line is a row."""
+        return (
+            f"{self.path} has no header: its first line {why}. Add a line with the names of the "
+            "columns, such as id,label"
+        )
+
     def find(self, column: Column, what: str) -> str:
         """The name of a column given by name, or by position counted from 1."""
         same = [name for name in self.names if name == column]
@@ -146,11 +166,12 @@ class TableFile:
         for name in names:
             if counts[name] > 1:
                 raise ValueError(
-                    f"{self.path} has more than one column named {short(name)!r}; rename them"
+                    f"{self.path} has more than one column named {short(name)!r}; rename them, or "
+                    "add a line with the names of the columns if it has none"
                 )
         with reading(self.path, self.names):
             data = self.format.read(self.path, names, text, None if self.header else self.names)
-        return Table(self.path, data, self.is_text)
+        return Table(self, data)
 
 
 def is_number(kind: pa.DataType) -> bool:
