@@ -53,7 +53,7 @@ class Project:
     @classmethod
     def from_tables(
         cls,
-        nodes: Any,
+        nodes: Any = None,
         edges: Any = None,
         *,
         options: ModelOptions = DEFAULT,
@@ -278,7 +278,7 @@ class Project:
         labels : table of ids and labels, or pairs of them; without a label there is no answer
         new_classes : take a class that the model does not know; else it is an error
         columns : for a table, ``id`` and ``label``, by default those of the project's own tables,
-            and ``ignore_unknown`` to skip ids that no node has
+            ``ignore_unknown`` to skip ids that no node has, and ``sep`` and ``encoding`` of text
         """
         source, places, values = self._read(labels, **columns)
         if not len(places):
@@ -365,6 +365,7 @@ class Project:
         id: str | None = None,
         label: str | None = None,
         ignore_unknown: bool = False,
+        **text: str | None,
     ) -> tuple[str, np.ndarray, np.ndarray]:
         """Where labels are from, their nodes' numbers, and the labels."""
         if not isinstance(labels, str | Path):
@@ -374,7 +375,7 @@ class Project:
             return "the list of answers", positions(answers, self.ids), values
         places, values = read_labels(
             labels, self.ids, id, label, usual=self._columns, classes=self.classes,
-            ignore_unknown=ignore_unknown,
+            ignore_unknown=ignore_unknown, **text,
         )  # fmt: skip
         return str(labels), places, values
 

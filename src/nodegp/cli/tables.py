@@ -10,8 +10,9 @@ __all__ = ["fit", "predict", "query"]
 
 
 @takes(
-    "nodes! out! edges id label labels source target weight features text categorical features_npy "
-    "features_npz knn ignore_unknown recipe likelihood filter seed as_json quiet"
+    "out! nodes edges graph id label labels source target weight features text categorical "
+    "features_table features_npy features_npz knn ignore_unknown sep encoding recipe likelihood "
+    "filter seed as_json quiet"
 )
 def fit(out, recipe, likelihood, filter, seed, as_json, quiet, **tables):
     """Fit a model to a graph in tables and write it to a file.
@@ -46,8 +47,8 @@ def fit(out, recipe, likelihood, filter, seed, as_json, quiet, **tables):
 
 
 @takes(
-    "model! out nodes edges id source target weight features_npy features_npz knn ignore_unknown "
-    "coverage abstain_below as_json quiet"
+    "model! out nodes edges id source target weight features_table features_npy features_npz knn "
+    "ignore_unknown sep encoding coverage abstain_below as_json quiet"
 )
 def predict(model, out, nodes, coverage, abstain_below, as_json, quiet, **tables):
     """Predict the class of every node the model was fitted on, or of new nodes.
@@ -89,8 +90,8 @@ def predict(model, out, nodes, coverage, abstain_below, as_json, quiet, **tables
 
 
 @takes(
-    "model count strategy out nodes edges id source target weight features text categorical "
-    "features_npy features_npz knn ignore_unknown seed as_json quiet"
+    "model count strategy out nodes edges graph id source target weight features text categorical "
+    "features_table features_npy features_npz knn ignore_unknown sep encoding seed as_json quiet"
 )
 def query(model, count, strategy, out, seed, as_json, quiet, **tables):
     """Choose the nodes whose labels would help most.
@@ -110,7 +111,7 @@ def query(model, count, strategy, out, seed, as_json, quiet, **tables):
 
     if out is not None:
         check_output(out)
-    if (model is None) == (tables["nodes"] is None):
+    if (model is None) == (tables["nodes"] is None and tables["graph"] is None):
         raise ValueError("give a model file, or --nodes (and --edges) for a cold start")
     progress = show.Terminal(quiet)
     if model is not None:

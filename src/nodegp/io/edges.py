@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ __all__ = ["read_edges"]
 
 
 def read_edges(
-    edges: Any,
+    file: TableFile,
     nodes: Index,
     columns: Sequence[Column] | None,
     weight: Column | None,
@@ -28,7 +27,7 @@ def read_edges(
 
     Parameters
     ----------
-    edges : file, or table in memory
+    file : table of edges
         A text file may lack a header if its columns are not named: a first line that holds the
         id of a node is an edge.
     nodes : the nodes' ids
@@ -41,7 +40,6 @@ def read_edges(
     matrix : the edges between known nodes, as they were written
     counts : how many odd ones there were: "unknown_edges", "self_loops", "zero_weights"
     """
-    file = TableFile.open(edges, "edges")
     path = file.path
     if len(file.names) < 2:
         raise ValueError(f"{path} has one column, {file.names[0]!r}; edges need two, of ids")

@@ -29,6 +29,7 @@ from nodegp.io.readers import (
     Numbers,
     Reader,
     Words,
+    list_reader,
     numbers,
 )
 from nodegp.io.tables import Table
@@ -151,7 +152,7 @@ def _fit_readers(table: Table, columns: Mapping[str, str], findings: Findings) -
         Numbers.fit(table, named(NUMBER), findings),
         Categories.fit(table, named(CATEGORY), findings),
         *(Words.fit(table, name) for name in named(TEXT)),
-        *(Lists.fit(table, name) for name in named(LIST)),
+        *(list_reader(table, name) for name in named(LIST)),
         *(MatrixFile((), ending, m.shape[1]) for ending, m in table.matrices.items()),
     ]
     return [reader for reader in readers if reader is not None]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from nodegp.io.formats import Format, Names
+from nodegp.io.format import Format, Names
 
 __all__ = ["Frame", "arrow_table"]
 

@@ -14,6 +14,7 @@ from nodegp.graph import Graph, all_edges
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import TEXT, Index, as_names
+from nodegp.io.keyed import with_features
 from nodegp.io.load import node_index, raw_rows
 from nodegp.io.tables import Column, TableFile
 from nodegp.neighbours import joined_graph, stack
@@ -33,8 +34,11 @@ def join_tables(
     weight: Column | None = None,
     features_npy: str | Path | None = None,
     features_npz: str | Path | None = None,
+    features_table: Any = None,
     knn: int | None = None,
     ignore_unknown: bool = False,
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> tuple[Graph, np.ndarray]:
     """Join new nodes to a known graph.
 
@@ -51,8 +55,11 @@ def join_tables(
     """
     if graph.ids is None:
         raise ValueError("the known graph has no ids, so nothing can be joined to it")
-    file = TableFile.open(nodes, "nodes")
+    file = TableFile.open(nodes, "nodes", sep, encoding)
     id_name = file.find_id(id, usual_id)
+    if features_table is not None:
+        other = TableFile.open(features_table, "features", sep, encoding)
+        file = with_features(file, other, id_name)
     missing = [name for name in encoder.columns() if name not in file.names]
     if missing:
         raise ValueError(
@@ -68,7 +75,8 @@ def join_tables(
     n_new = len(everyone) - graph.n_nodes
     features = _with_rows(graph.features, features, positions, n_new)
     if edges is not None:
-        new_edges, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
+        edge_file = TableFile.open(edges, "edges", sep, encoding)
+        new_edges, _ = read_edges(edge_file, everyone, edge_columns, weight, ignore_unknown)
         adjacency = all_edges([graph.adjacency, new_edges])
     elif knn is not None and n_new:
         if features is None:

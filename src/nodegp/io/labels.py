@@ -31,6 +31,8 @@ def read_labels(
     usual: tuple[str | None, str | None] = (None, None),
     classes: Sequence | np.ndarray | None = None,
     ignore_unknown: bool = False,
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Read a table of labels; rows without a label are skipped.
 
@@ -44,6 +46,7 @@ def read_labels(
     classes : the classes there are, if they are known
         If they are text, labels that look like numbers are read as text too.
     ignore_unknown : skip ids that no node has, where otherwise they are an error
+    sep, encoding : what separates the fields of a text file, and its encoding; by default found out
 
     Returns
     -------
@@ -51,7 +54,7 @@ def read_labels(
     values : (L,) their labels, int64 or str objects
     """
     index = Index(as_names(ids))
-    file = TableFile.open(source, "labels")
+    file = TableFile.open(source, "labels", sep, encoding)
     positions, labels, _ = _by_position(file, index, (id, label), usual, ignore_unknown)
     if classes is not None and len(classes):
         if isinstance(np.asarray(classes).tolist()[0], str):
@@ -65,13 +68,12 @@ def read_labels(
 
 
 def file_labels(
-    source: Any, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
+    file: TableFile, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
 ) -> tuple[np.ndarray, int]:
     """Labels of all nodes by a table of their own, and how many were of unknown ids.
 
     ``id`` is the column of ids if the table has it.
     """
-    file = TableFile.open(source, "labels")
     columns, usual = (None, label), (id, None)
     positions, labels, n_unknown = _by_position(file, index, columns, usual, ignore_unknown)
     everywhere = np.full(len(index), None, dtype=object)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from nodegp.io.columns import CATEGORY, FEATURE, INDEX, TEXT, feature_columns, n
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder, raw_features
 from nodegp.io.ids import Index, ids_of
+from nodegp.io.keyed import with_features
 from nodegp.io.labels import file_labels, label_name_in, table_labels, targets_of
+from nodegp.io.networks import read_network
 from nodegp.io.summary import Summary, summarise
 from nodegp.io.tables import Column, Table, TableFile
 from nodegp.neighbours import table_graph
@@ -35,7 +37,7 @@ class TableSource:
 
     Parameters
     ----------
-    nodes : table with a row per node (.csv, .tsv, .txt, these with .gz, or .parquet)
+    nodes : table with a row per node, in any of the formats of ``nodegp.io.formats``
     edges : table with a row per edge, optional
     id : column of the nodes' ids; by default the first
     label : column of class labels, in ``labels`` if that is given and else in ``nodes``
@@ -51,11 +53,18 @@ class TableSource:
     categorical : columns of categories, whatever they hold
     features_npy, features_npz : a dense matrix of ``numpy.save``, a sparse one of
         ``scipy.sparse.save_npz``; rows in the order of the nodes
+    features_table : table of more features, whose rows are found by the id in its column of the
+        same name as the nodes', or else in its first
+    graph : file of GraphML, GEXF or GML, in the place of ``nodes`` and ``edges``
+        The columns of the nodes are then their attributes, those of the edges theirs; the weight
+        is "weight" by default, if there is such an attribute.
     knn : without edges, link each node to so many nearest others by its features
     ignore_unknown : leave out edges and labels of ids that are not among the nodes
+    sep, encoding : what separates the fields of text files, and their encoding; by default found
+        out for each
     """
 
-    nodes: Any
+    nodes: Any = None
     edges: Any = None
     id: Column | None = None
     label: Column | None = None
@@ -67,19 +76,41 @@ class TableSource:
     categorical: Sequence[Column] | None = None
     features_npy: str | Path | None = None
     features_npz: str | Path | None = None
+    features_table: Any = None
+    graph: str | Path | None = None
     knn: int | None = None
     ignore_unknown: bool = False
     counts: str = "sqrt-tfidf"
+    sep: str | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
+        if (self.nodes is None) == (self.graph is None):
+            raise ValueError("give nodes, or a graph that has them, and not both")
         for name in ("edge_columns", "features", "text", "categorical"):
             if isinstance(getattr(self, name), str | int):
                 raise TypeError(f"{name} must be a list of columns, got {getattr(self, name)!r}")
-        if (self.edges is None) == (self.knn is None):
-            both = "" if self.edges is None else ", but not both"
+        if (self.edges is None and self.graph is None) == (self.knn is None):
+            both = "" if self.knn is None else ", but not both"
             raise ValueError(f"give edges, or knn to build them from the features{both}")
+        if self.graph is not None and self.edges is not None:
+            raise ValueError("give edges or a graph, which has edges of its own, and not both")
         if self.knn is not None and self.knn < 1:
             raise ValueError(f"knn must be at least 1, got {self.knn}")
+
+    def open(self, what: str) -> TableFile:
+        """One of the tables, by the name of its parameter."""
+        title = what.removesuffix("_table")
+        return TableFile.open(getattr(self, what), title, self.sep, self.encoding)
+
+    def unpacked(self) -> TableSource:
+        """The same with tables of nodes and edges in the place of a graph."""
+        if self.graph is None:
+            return self
+        nodes, edges = read_network(self.graph)
+        weight = "weight" if self.weight is None and "weight" in edges.column_names else self.weight
+        ends = edges.column_names[:2]
+        return replace(self, graph=None, nodes=nodes, edges=edges, edge_columns=ends, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +144,7 @@ class Loaded:
 
 def read_tables(source: TableSource) -> Loaded:
     """Read tables into a graph whose features are prepared for a model."""
+    source = source.unpacked()
     table, columns, left_out, id_name, label_name = _read_nodes(source)
     nodes = node_index(table, id_name)
     labels, unknown_labels = None, 0
@@ -120,7 +152,7 @@ def read_tables(source: TableSource) -> Loaded:
         labels = table_labels(table, label_name)
     elif source.labels is not None:
         labels, unknown_labels = file_labels(
-            source.labels, nodes, source.id, source.label, source.ignore_unknown
+            source.open("labels"), nodes, source.id, source.label, source.ignore_unknown
         )
     table = table.with_matrices(npy=source.features_npy, npz=source.features_npz)
     encoder, features, findings = Encoder.fit(table, columns, source.counts)
@@ -159,7 +191,7 @@ def graph_of_tables(source: TableSource) -> Graph:
 
 def _edges(source: TableSource, nodes: Index) -> tuple[sp.coo_array, dict[str, int]]:
     return read_edges(
-        source.edges, nodes, source.edge_columns, source.weight, source.ignore_unknown
+        source.open("edges"), nodes, source.edge_columns, source.weight, source.ignore_unknown
     )
 
 
@@ -171,13 +203,14 @@ def _ids(nodes: Index) -> np.ndarray:
 def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
     """The nodes' table, its features with their kinds, columns left out with the reason, and the
     names of its id and label columns."""
-    file = TableFile.open(source.nodes, "nodes")
+    file = source.open("nodes")
     id_name = file.find_id(source.id)
+    if source.features_table is not None:
+        file = with_features(file, source.open("features_table"), id_name)
     other_uses, label_name = {id_name: "the id"}, None
     if source.labels is not None:
         # Labels are elsewhere, but a column of that name here would give them away.
-        labels = TableFile.open(source.labels, "labels")
-        other_uses[label_name_in(labels, source.label)] = "the label"
+        other_uses[label_name_in(source.open("labels"), source.label)] = "the label"
     elif source.label is not None:
         label_name = file.find(source.label, "labels")
         if label_name == id_name:

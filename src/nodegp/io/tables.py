@@ -84,7 +84,9 @@ class TableFile:
     header: bool = True
 
     @classmethod
-    def open(cls, source: Any, what: str) -> TableFile:
+    def open(
+        cls, source: Any, what: str, sep: str | None = None, encoding: str | None = None
+    ) -> TableFile:
         """Look at a file's first line, or at its schema, or at those of a table of ``what`` in
         memory."""
         if not isinstance(source, str | Path):
@@ -101,6 +103,7 @@ class TableFile:
         if format_ is None:
             raise ValueError(f"{path} is of no kind that can be read as a table ({endings()})")
         with reading(path):
+            format_ = format_.opened(path, sep, encoding)
             names, schema = format_.columns(path)
         if len(names) > _MOST_COLUMNS:
             raise ValueError(
