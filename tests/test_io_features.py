@@ -265,6 +265,62 @@ def test_an_encoder_cannot_be_fed_another_kind(read, tmp_path):
         )
 
 
+# --- features by id ---------------------------------------------------------------------------
+
+BAGS = {"9": [], "c": [5, 0], "a": [2], "b": [0, 2, 7]}  # in another order, and of one more
+
+
+def test_features_by_id_in_any_order(read, tmp_path):
+    """Lists of numbers of features that a node has, as in the files of musae."""
+    path, nodes = tmp_path / "x.json", "id,y\na,u\nb,v\nc,u\n"
+    path.write_text(json.dumps(BAGS))
+    loaded = read(nodes, label="y", features_table=path)
+    has = np.array([[0, 1, 0, 0], [1, 1, 0, 1], [1, 0, 1, 0]])  # of 0, 2, 5 and 7
+    np.testing.assert_array_equal(dense(loaded) != 0, has)
+    assert loaded.summary.sources == ["lists 'features' (4 features), sqrt-tfidf"]
+    np.testing.assert_allclose((dense(loaded) ** 2).sum(axis=1), 1)
+    again = Encoder.from_dict(json.loads(json.dumps(loaded.encoder.to_dict())))
+    (tmp_path / "new.csv").write_text("id\nn\n")
+    path.write_text(json.dumps({"n": [7, 99]}))
+    graph, asked = join_tables(loaded.graph, again, tmp_path / "new.csv", features_table=path)
+    np.testing.assert_array_equal(graph.features[asked].toarray() != 0, [[False] * 3 + [True]])
+    with pytest.raises(ValueError, match=r"no column 'features'; the model needs"):
+        join_tables(loaded.graph, again, tmp_path / "new.csv")
+
+
+def test_a_table_of_features_is_joined_by_id(read, tmp_path):
+    nodes, path = "id,size,y\na,1,u\nb,2,v\nc,4,u\n", tmp_path / "x.csv"
+    path.write_text("year;id;note\n3;c;good\n1;a;bad\n")
+    loaded = read(nodes, label="y", features_table=path, features=["size", "year", "note"])
+    beside = read("id,size,y,year,note\na,1,u,1,bad\nb,2,v,,\nc,4,u,3,good\n", label="y",
+                  features=["size", "year", "note"])  # fmt: skip
+    np.testing.assert_array_equal(dense(loaded), dense(beside))
+    frame = pd.DataFrame({"who": ["c", "a"], "year": [3, 1], "note": ["good", "bad"]})
+    framed = read(nodes, label="y", features_table=frame, features=["size", "year", "note"])
+    np.testing.assert_array_equal(dense(framed), dense(beside))
+    vectors = {"c": [0.5, 1], "b": [1, 0.25], "a": [0, 1]}
+    (tmp_path / "x.json").write_text(json.dumps(vectors))
+    embedded = read(nodes, label="y", features=["features"], features_table=tmp_path / "x.json")
+    expected = np.array([vectors[name] for name in "abc"])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(dense(embedded), expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("id,x\nA,1\nB,2\nc,3\n", r"2 of 3 nodes of .* have no row in .*x\.csv: 'a', 'b'"),
+        ("id,size\na,1\nb,2\n", r"both .* have a column 'size'; rename one"),
+        ("id,x\na,1\nb,2\na,3\n", r"'id' of .*x\.csv has 1 ids that were there before"),
+        ("a,1\nb,2\nc,3\n", r"x\.csv has no header: its first line is for node 'a'"),
+    ],
+)
+def test_bad_tables_of_features(read, tmp_path, content, match):
+    (tmp_path / "x.csv").write_text(content)
+    with pytest.raises(ValueError, match=match):
+        read("id,size\na,1\nb,2\nc,4\n", features_table=tmp_path / "x.csv")
+
+
 # --- tables in memory -------------------------------------------------------------------------
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}

@@ -453,6 +453,20 @@ def test_nodes_without_a_header_lose_no_row(files, nodes, options, why):
         read(**options, ignore_unknown=True)
 
 
+def test_sheets_without_a_header_lose_no_row(tmp_path):
+    sheets = {"nodes": [["id", "y"], ["1", "u"], ["2", "v"]], "edges": [["s", "t"], ["1", "2"]]}
+    paths = {name: tmp_path / f"{name}.xlsx" for name in sheets}
+    for name, rows in sheets.items():
+        paths[name].write_bytes(workbook(rows))
+    assert read(paths["nodes"], paths["edges"], label=2).graph.n_edges == 1
+    paths["edges"].write_bytes(workbook(sheets["edges"][1:]))
+    with pytest.raises(ValueError, match=r"edges\.xlsx has no header: its first line is an edge"):
+        read(paths["nodes"], paths["edges"], label=2)
+    paths["nodes"].write_bytes(workbook(sheets["nodes"][1:]))
+    with pytest.raises(ValueError, match=r"nodes\.xlsx has no header: its first line has the id 1"):
+        read(paths["nodes"], paths["edges"], label=2)
+
+
 def test_columns_that_are_only_numbered_have_a_header(files):
     files(nodes_csv="0,1,2\n7,x,3\n8,y,4\n", edges_csv="7,8\n")
     assert read(label=2).graph.ids.tolist() == [7, 8]

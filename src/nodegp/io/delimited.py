@@ -42,6 +42,7 @@ class Delimited(Format):
     encoding: str = "utf-8"
     n_comments: int = 0  # lines before the first of the table
     is_text: ClassVar[bool] = True
+    has_header_line: ClassVar[bool] = True  # type: ignore[misc]
 
     @property
     def can_write(self) -> bool:  # type: ignore[override]

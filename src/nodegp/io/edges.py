@@ -75,13 +75,17 @@ def read_edges(
 
 def _headed(file: TableFile, columns: Sequence[Column], nodes: Index) -> TableFile:
     """The file as it is, or without a header if its first line is an edge."""
-    if not file.is_text or file.has_names(columns):
+    if not file.format.has_header_line or file.has_names(columns):
         return file
     places = [int(column) - 1 for column in columns]
     if not all(0 <= place < len(file.names) for place in places):
         return file
     first = pa.array([file.names[place].strip() for place in places], TEXT)
-    return file.without_header() if (nodes.find(first) >= 0).any() else file
+    if (nodes.find(first) < 0).all():
+        return file
+    if not file.is_text:
+        raise ValueError(file.no_header("is an edge"))
+    return file.without_header()
 
 
 def _weights(table: Table, column: str) -> np.ndarray:

@@ -18,6 +18,8 @@ class Format(Protocol):
 
     is_text: ClassVar[bool] = False
     """Whether a number is known only by how it is written; such files may be compressed."""
+    has_header_line: bool = False
+    """Whether the names of columns are a line of the file, which may be a row if there are none."""
     can_write: bool = True
 
     def opened(self, path: Path, sep: str | None, encoding: str | None) -> Format:

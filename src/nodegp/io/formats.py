@@ -50,7 +50,7 @@ FORMATS: dict[str, Format] = {
     ".pq": Parquet(),
     ".json": Whole(json_table),
     **dict.fromkeys((".jsonl", ".ndjson"), Whole(json_lines)),
-    **dict.fromkeys((".xlsx", ".xls"), Whole(excel)),
+    **dict.fromkeys((".xlsx", ".xls"), Whole(excel, has_header_line=True)),
 }
 
 

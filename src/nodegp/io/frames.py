@@ -20,6 +20,7 @@ class Frame(Format):
     take."""
 
     table: pa.Table
+    has_header_line: bool = False  # in the file that it was read from
 
     def columns(self, path: Path) -> tuple[tuple[str, ...], pa.Schema]:
         schema = self.table.schema

@@ -11,6 +11,7 @@ import pyarrow as pa
 from nodegp.io.format import Format, Names
 from nodegp.io.ids import Index, examples, ids_of
 from nodegp.io.tables import TableFile
+from nodegp.io.unknown import refuse_first_row
 
 __all__ = ["with_features"]
 
@@ -34,6 +35,10 @@ class _Keyed(Format):
     def is_text(self) -> bool:  # type: ignore[override]
         return self.nodes.is_text
 
+    @property
+    def has_header_line(self) -> bool:  # type: ignore[override]
+        return self.nodes.format.has_header_line
+
     def columns(self, path: Path) -> tuple[tuple[str, ...], pa.Schema | None]:
         others = [name for name in self.features.names if name != self.ids[1]]
         twice = [name for name in others if name in self.nodes.names]
@@ -53,6 +58,7 @@ class _Keyed(Format):
             table = file.read([id_name, *wanted], text=[id_name, *(t for t in text if t in wanted)])
             indices.append(Index(ids_of(table, id_name)))
             tables.append(table)
+        refuse_first_row(self.features, self.ids[1], indices[0])
         indices[1].require_different(tables[1].where(self.ids[1]))
         places = indices[1].find(indices[0].names)
         is_lost = places < 0

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from nodegp.io.ids import TEXT, Index, as_names, ids_of, names_of, without_empty
 from nodegp.io.tables import Column, Table, TableFile
-from nodegp.io.unknown import check_unknown
+from nodegp.io.unknown import check_unknown, refuse_first_row
 
 __all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels", "targets_of"]
 
@@ -96,8 +96,8 @@ def _by_position(
     if id_name == label_name:
         raise ValueError(f"column {id_name!r} of {path} cannot be both id and label")
     is_default = columns[0] is None and id_name != usual[0]
-    if is_default and file.is_text and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
-        raise ValueError(file.no_header(f"is for node {id_name.strip()!r}"))
+    if is_default:
+        refuse_first_row(file, id_name, index)
     table = file.read([id_name, label_name], text=[id_name, label_name])
     labels = _label_column(table, label_name)
     is_label = pc.is_valid(labels)

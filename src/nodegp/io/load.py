@@ -228,15 +228,17 @@ def _read_nodes(source: TableSource) -> tuple[Table, Any, Any, str, str | None]:
         features = [name for name in uses if name not in other_uses]
         table = file.read(None if choose else [*names, *features], text=as_written)
         columns, left_out = feature_columns(table.data.schema, str(file.path), uses, choose)
-        lists = (source.features, source.text, source.categorical)
-        named = [source.id, *(column for items in lists for column in items or ())]
-        if not file.has_names([*named, None if label_name is None else source.label]):
-            _refuse_row_as_header(table, id_name, label_name)
+    lists = (source.features, source.text, source.categorical)
+    named = [source.id, *(column for items in lists for column in items or ())]
+    if label_name is not None:
+        named.append(source.label)
+    if file.format.has_header_line and not file.has_names(named):
+        _refuse_row_as_header(table, id_name, label_name)
     return table, columns, left_out, id_name, label_name
 
 
 def _refuse_row_as_header(table: Table, id_name: str, label_name: str | None) -> None:
-    """Raise if the first line of a text file, by which no column was named, looks like a row: the
+    """Raise if the first line of a file, by which no column was named, looks like a row: the
     node in it would be lost in silence. (It is not taken for a row, since later rows are known to
     belong to the same columns by their names.)"""
     file, reasons = table.file, []

@@ -21,10 +21,11 @@ class Whole(Format):
     """A file that becomes a table in memory."""
 
     load: Callable[[Path], pa.Table]
+    has_header_line: bool = False
     can_write: bool = False
 
     def opened(self, path: Path, sep: str | None, encoding: str | None) -> Frame:
-        return Frame(self.load(path))
+        return Frame(self.load(path), self.has_header_line)
 
     def columns(self, path: Path) -> tuple[tuple[str, ...], pa.Schema]:
         raise TypeError("open the file first")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from nodegp.io.ids import TEXT, Index, examples, names_of
 from nodegp.io.tables import TableFile, is_text
 
-__all__ = ["check_unknown"]
+__all__ = ["check_unknown", "refuse_first_row"]
 
 _COMPARED = 1_000  # columns of the nodes' table in which the ids are looked for
 _SPELLINGS = {  # that programs change without being asked
@@ -46,7 +46,7 @@ def check_unknown(
     unknown = pc.unique(pa.chunked_array(chunks, TEXT))
     n_lost, n_rows = rows
     if nodes.origin is not None:
-        _refuse_first_row(*nodes.origin, unknown)
+        refuse_first_row(*nodes.origin, Index(unknown))
     if ignore and 2 * n_lost <= n_rows:
         return
     if ignore:
@@ -58,10 +58,11 @@ def check_unknown(
     raise ValueError(f"{n_lost:,} of {n_rows:,} {what}: {listed}. {hint}")
 
 
-def _refuse_first_row(file: TableFile, id_name: str, unknown: pa.Array) -> None:
-    """Raise if the header of the nodes' table is one of the unknown nodes."""
-    if file.is_text and pc.index(unknown, pa.scalar(id_name.strip(), TEXT)).as_py() >= 0:
-        raise ValueError(file.no_header(f"is for node {id_name.strip()!r}"))
+def refuse_first_row(file: TableFile, id_name: str, ids: Index) -> None:
+    """Raise if what heads a column of ids is one of these ids: then it is a row."""
+    name = id_name.strip()
+    if file.format.has_header_line and ids.find(pa.array([name], TEXT))[0] >= 0:
+        raise ValueError(file.no_header(f"is for node {name!r}"))
 
 
 def _other_column(nodes: Index, unknown: pa.Array) -> str:
