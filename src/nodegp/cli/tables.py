@@ -10,7 +10,7 @@ __all__ = ["fit", "predict", "query"]
 
 
 @takes(
-    "out! nodes edges graph id label labels source target weight features text categorical "
+    "nodes out! edges graph id label labels source target weight features text categorical "
     "features_table features_npy features_npz knn ignore_unknown sep encoding recipe likelihood "
     "filter seed as_json quiet"
 )
