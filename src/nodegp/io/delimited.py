@@ -39,8 +39,8 @@ class Delimited(Format):
 
     delimiter: str | None = None
     is_loose: bool = False
-    encoding: str = "utf-8"
-    n_comments: int = 0  # lines before the first of the table
+    encoding: str = "utf8"  # as pyarrow calls it, which then converts nothing
+    n_skipped: int = 0  # lines before the table, of comments
     is_text: ClassVar[bool] = True
     has_header_line: ClassVar[bool] = True  # type: ignore[misc]
 
@@ -51,18 +51,19 @@ class Delimited(Format):
     def opened(self, path: Path, sep: str | None, encoding: str | None) -> Delimited:
         _refuse_binary(path)
         encoding = _encoding(path) if encoding is None else _known_encoding(encoding)
-        lines = list(islice((ln for ln in _lines(path, encoding) if ln.strip()), 10 * _LOOKED_AT))
-        n_comments = 0
-        while self.is_loose and lines and lines[0].lstrip().startswith(_COMMENTS):
-            n_comments, lines = n_comments + 1, lines[1:]
+        lines: list[str] = []
+        n_skipped = 0
+        for number, line in enumerate(_lines(path, encoding), 1):
+            if self.is_loose and not lines and line.lstrip().startswith(_COMMENTS):
+                n_skipped = number
+            elif line.strip():
+                lines.append(line)
+            if len(lines) == _LOOKED_AT:
+                break
         if not lines:
             raise ValueError(f"{path} has only empty lines; a table needs a header and rows")
-        return replace(
-            self,
-            delimiter=self._separator(lines[:_LOOKED_AT]) if sep is None else _known_separator(sep),
-            encoding=encoding,
-            n_comments=n_comments,
-        )
+        separator = self._separator(lines) if sep is None else _known_separator(sep)
+        return replace(self, delimiter=separator, encoding=encoding, n_skipped=n_skipped)
 
     def _separator(self, lines: list[str]) -> str:
         """What cuts all lines into as many fields, at least two; or else the first line."""
@@ -79,7 +80,7 @@ class Delimited(Format):
         return next((one for one in candidates if widths[one][0] > 1), candidates[0])
 
     def columns(self, path: Path) -> tuple[tuple[str, ...], None]:
-        lines = _after(_lines(path, self.encoding), self.n_comments)
+        lines = islice(_lines(path, self.encoding), self.n_skipped, None)
         return tuple(next(row for row in _rows(lines, str(self.delimiter)) if row)), None
 
     def read(self, path: Path, columns: Names, text: Names, names: Names | None) -> pa.Table:
@@ -94,10 +95,10 @@ class Delimited(Format):
         for threads in (True, False):
             read = pa.csv.ReadOptions(column_names=names, block_size=_BLOCK, use_threads=threads)
             source: Any = path
-            if self.delimiter == " " or self.n_comments:
+            if self.delimiter == " ":
                 source = self._tidied(path)
-            elif self.encoding != "utf-8":
-                read.encoding = self.encoding
+            else:
+                read.skip_rows, read.encoding = self.n_skipped, self.encoding
             try:
                 table = pa.csv.read_csv(source, read, parse, convert)
                 break
@@ -111,9 +112,8 @@ class Delimited(Format):
 
     def _tidied(self, path: Path) -> Any:
         """The file without comments, and with one space where there were several."""
-        text = "".join(_after(_lines(path, self.encoding), self.n_comments))
-        if self.delimiter == " ":
-            text = re.sub(r"(?m)^ +| +$", "", re.sub(r"[ \t\r]+", " ", text))
+        text = "".join(islice(_lines(path, self.encoding), self.n_skipped, None))
+        text = re.sub(r"(?m)^ +| +$", "", re.sub(r"[ \t\r]+", " ", text))
         return pa.BufferReader(text.encode())
 
     def writer(self, file: BinaryIO, schema: pa.Schema) -> Any:
@@ -132,13 +132,6 @@ def _rows(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
     is_space = separator == " "
     lines = (" ".join(line.split()) for line in lines) if is_space else lines
     return csv.reader(lines, delimiter=separator)
-
-
-def _after(lines: Iterator[str], n_comments: int) -> Iterator[str]:
-    """The lines after so many that are not empty."""
-    while n_comments:
-        n_comments -= bool(next(lines).strip())
-    return lines
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -171,7 +164,7 @@ def _encoding(path: Path) -> str:
             while block := file.read(_BLOCK):
                 decoder.decode(block)
             decoder.decode(b"", final=True)
-            return "utf-8"
+            return "utf8"
         except UnicodeDecodeError:
             file.seek(0)
             is_latin = any(set(block) & {0x81, 0x8D, 0x8F, 0x90, 0x9D} for block in _blocks(file))
@@ -192,7 +185,7 @@ def _blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 def _known_encoding(name: str) -> str:
     try:
-        return codecs.lookup(name).name
+        return codecs.lookup(name).name.replace("utf-8", "utf8")
     except LookupError:
         raise ValueError(f"there is no encoding {name!r}; try utf-8, utf-16 or cp1252") from None
 
