@@ -368,6 +368,10 @@ def test_dataframes_give_what_files_give(tmp_path, kind):
     joined = frames.predict(nodes=later, edges=links).read()[0]
     assert joined["id"].to_pylist() == ["new"]
     assert join_tables(graph, frames.loaded.encoder, later, links)[0].is_prepared
+    answers = FRAMES[kind]({"paper": ["p2", "p7"], "topic": ["x", "y"]})
+    assert frames.answer(answers)["new_labels"] == 2
+    with pytest.raises(ValueError, match="'topic' of the labels table is empty"):
+        frames.answer(FRAMES[kind]({"paper": ["p2"], "topic": [None]}))
 
 
 def test_how_to_preprocess_is_still_the_users_to_say():

@@ -368,7 +368,8 @@ class Project:
         **text: str | None,
     ) -> tuple[str, np.ndarray, np.ndarray]:
         """Where labels are from, their nodes' numbers, and the labels."""
-        if not isinstance(labels, str | Path):
+        is_frame = hasattr(labels, "__arrow_c_stream__")
+        if not isinstance(labels, str | Path) and not is_frame:
             refuse_without("labels", "they name columns of a table", {"id": id, "label": label})
             answers = as_pairs(labels, self.classes)
             values = np.array(list(answers.values()), dtype=object)
@@ -377,7 +378,7 @@ class Project:
             labels, self.ids, id, label, usual=self._columns, classes=self.classes,
             ignore_unknown=ignore_unknown, **text,
         )  # fmt: skip
-        return str(labels), places, values
+        return "the labels table" if is_frame else str(labels), places, values
 
     def _unseen(self, source: str, places: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Labels at nodes that the model was not fitted to, one entry per node."""

@@ -246,8 +246,8 @@ def _refuse_row_as_header(table: Table, id_name: str, label_name: str | None) ->
     if label_name is not None and label_name.strip() in map(str, table_labels(table, label_name)):
         reasons.append(f"has the label {label_name.strip()!r}")
     is_counted = cells in ([str(n + first) for n in range(len(cells))] for first in (0, 1))
-    ids = ids_of(table, id_name)
-    if pa.types.is_integer(ids.type) and id_name.strip().isdecimal() and not is_counted:
+    may_be_id = id_name.strip().isdecimal() and not is_counted
+    if may_be_id and pa.types.is_integer(ids_of(table, id_name).type):
         reasons.append(f"has the id {id_name.strip()}")
     if reasons:
         raise ValueError(file.no_header(" and ".join(reasons)))
