@@ -298,6 +298,12 @@ def test_a_table_of_features_is_joined_by_id(read, tmp_path):
     frame = pd.DataFrame({"who": ["c", "a"], "year": [3, 1], "note": ["good", "bad"]})
     framed = read(nodes, label="y", features_table=frame, features=["size", "year", "note"])
     np.testing.assert_array_equal(dense(framed), dense(beside))
+    # The nodes may have another column of the name that ids have there.
+    path.write_text("id,year\nc,3\na,1\n")
+    renamed = read("name,id,y\na,7,u\nb,8,v\nc,9,u\n", id="name", label="y",
+                   features=["id", "year"], features_table=path)  # fmt: skip
+    assert renamed.encoder.columns() == ["id", "year"]
+    assert renamed.graph.n_features == 3  # with the mark of a gap
     vectors = {"c": [0.5, 1], "b": [1, 0.25], "a": [0, 1]}
     (tmp_path / "x.json").write_text(json.dumps(vectors))
     embedded = read(nodes, label="y", features=["features"], features_table=tmp_path / "x.json")

@@ -215,6 +215,12 @@ def test_separators_can_be_forced(files):
         read("nodes.txt", "edges.txt", sep="::")
 
 
+def test_a_long_text_is_no_reason_to_miss_the_separator(files):
+    """Fields that are too long for Python's own parser, which looks at the first lines."""
+    files(nodes_csv=f"id,topic,words\na,u,{'x ' * 100_000}\nb,v,x\n", edges_csv="a,b\n")
+    assert read(label="topic").labels.tolist() == ["u", "v"]
+
+
 def test_decimal_commas_do_not_hide_semicolons(files):
     files(nodes_csv="id;x;topic\na;1,5;u\nb;2,5;v\n", edges_csv="a;b\n")
     loaded = read(label="topic")

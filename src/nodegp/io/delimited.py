@@ -74,7 +74,7 @@ class Delimited(Format):
             try:
                 widths[separator] = [len(row) for row in _rows(lines, separator)]
             except csv.Error:  # a field that is too long for it, which may be
-                widths[separator] = [len(row) for row in _rows(lines[:1], separator)] + [0]
+                widths[separator] = [lines[0].count(separator) + 1, 0]
             if widths[separator][0] > 1 and len(set(widths[separator])) == 1:
                 return separator
         return next((one for one in candidates if widths[one][0] > 1), candidates[0])

@@ -53,8 +53,11 @@ class _Keyed(Format):
 
     def read(self, path: Path, columns: Names, text: Names, names: Names | None) -> pa.Table:
         tables, indices = [], []
-        for file, id_name in zip((self.nodes, self.features), self.ids, strict=True):
-            wanted = [name for name in columns if name in file.names and name != self.ids[1]]
+        own = [name for name in columns if name in self.nodes.names]
+        others = [name for name in columns if name not in self.nodes.names]
+        for file, id_name, wanted in zip(
+            (self.nodes, self.features), self.ids, (own, others), strict=True
+        ):
             table = file.read([id_name, *wanted], text=[id_name, *(t for t in text if t in wanted)])
             indices.append(Index(ids_of(table, id_name)))
             tables.append(table)
@@ -66,10 +69,9 @@ class _Keyed(Format):
             lost = indices[0].names.filter(pa.array(is_lost))
             raise ValueError(
                 f"{len(lost):,} of {len(places):,} nodes of {path} have no row in "
-                f"{self.features.path}: {examples(lost[:100].to_pylist())}; its ids must be those "
+                f"{self.features.path}: {examples(lost.to_pylist())}; its ids must be those "
                 "of the nodes"
             )
         rows = tables[1].data.take(pa.array(places, mask=is_lost))
-        parts = {name: tables[0].column(name) for name in tables[0].data.column_names}
-        parts |= {n: rows.column(n) for n in rows.column_names if n != self.ids[1]}
+        parts = {n: tables[0].column(n) for n in own} | {n: rows.column(n) for n in others}
         return pa.table({name: parts[name] for name in columns})

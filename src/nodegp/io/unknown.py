@@ -54,7 +54,7 @@ def check_unknown(
     else:
         remedy += ", or pass --ignore-unknown (in Python ignore_unknown=True)"
     hint = _other_column(nodes, unknown) or _other_spelling(nodes, unknown) or f"{remedy}."
-    listed = examples(unknown[:100].to_pylist())
+    listed = examples(unknown.to_pylist())
     raise ValueError(f"{n_lost:,} of {n_rows:,} {what}: {listed}. {hint}")
 
 
