@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+import sys
 import zipfile
 
 import networkx
@@ -606,3 +607,15 @@ def test_a_row_at_the_mean_is_not_empty(files):
     loaded = read()
     assert loaded.graph.features[1, 0] == 0
     assert loaded.summary.empty_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "extra"),
+    [("python_calamine", "nodes.xlsx", "excel"), ("networkx", "nodes.gml", "interop")],
+)
+def test_what_to_install_is_said(tmp_path, monkeypatch, package, name, extra):
+    (tmp_path / name).write_text("x")
+    monkeypatch.setitem(sys.modules, package, None)
+    what = {"graph": tmp_path / name} if package == "networkx" else {"nodes": tmp_path / name}
+    with pytest.raises(ImportError, match=rf"{name} needs .*: pip install 'nodegp\[{extra}\]'"):
+        read_tables(TableSource(**what, knn=None if "graph" in what else 1))
