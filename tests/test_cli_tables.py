@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 
+import networkx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -488,3 +492,63 @@ def test_a_column_called_like_one_of_ours_keeps_its_values(folder):
     row = rows_of("clash_out.csv")[3]
     assert row["label (given)"] == "mine 3"
     assert row["label"] in NAMES
+
+
+# --- what people have -----------------------------------------------------------------------------
+
+
+def test_a_graph_in_one_file(folder):
+    G = networkx.Graph([(row["from"], row["to"]) for row in rows_of("edges.csv")])
+    for row in rows_of("nodes.csv"):
+        numbers = {name: float(row[name]) for name in "abc"}
+        G.add_node(row["node"], **numbers, **({"kind": row["kind"]} if row["kind"] else {}))
+    networkx.write_graphml(G, "whole.graphml")
+    whole = run_json("fit --graph whole.graphml --label kind -o whole.nodegp")
+    tables = run_json(FIT.replace("model.nodegp", "other.nodegp"))
+    assert whole["input"]["classes"] == tables["input"]["classes"]
+    assert whole["model"]["elbo"] == pytest.approx(tables["model"]["elbo"], rel=1e-6)
+    asked = run_json("query --graph whole.graphml -n 2")
+    assert {row["id"] for row in asked["ask"]} < set(G)
+    for line, match in (
+        ("fit --label kind -o no.nodegp", "give --nodes FILE, or --graph"),
+        ("fit --graph whole.graphml --edges edges.csv --label kind -o no.nodegp", "of its own"),
+        ("fit --graph nodes.csv --label kind -o no.nodegp", "no kind that can be read as a graph"),
+        ("fit --graph none.gml --label kind -o no.nodegp", r"there is no file none\.gml"),
+    ):
+        with pytest.raises((ValueError, FileNotFoundError), match=match):
+            run(line)
+
+
+def test_features_of_another_file_by_id(folder):
+    rows = rows_of("nodes.csv")
+    write_csv(folder / "kinds.csv", [["node", "kind"], *([r["node"], r["kind"]] for r in rows)])
+    vectors = {row["node"]: [float(row[name]) for name in "abc"] for row in rows[::-1]}
+    (folder / "vectors.json").write_text(json.dumps(vectors))
+    line = FIT.replace("nodes.csv", "kinds.csv").replace("model.nodegp", "keyed.nodegp")
+    came_in = run_json(f"{line} --features-table vectors.json")["input"]
+    assert came_in["sources"] == ["embedding 'features' (3 numbers), l2"]
+    write_csv(folder / "new.csv", [["node"], ["fresh"]])
+    (folder / "new.json").write_text(json.dumps({"fresh": vectors["n003"], "other": [0, 0, 1]}))
+    predict = "predict keyed.nodegp --nodes new.csv"
+    assert run_json(f"{predict} --features-table new.json")[0]["node"] == "fresh"
+    with pytest.raises(ValueError, match="no column 'features'"):
+        run(predict)
+
+
+def test_a_wrong_column_of_ids_is_no_reason_to_drop_all_edges(folder):
+    rows = [[n, row["node"], row["kind"], row["a"]] for n, row in enumerate(rows_of("nodes.csv"))]
+    write_csv(folder / "numbered.csv", [["number", "node", "kind", "a"], *rows])
+    line = "fit --nodes numbered.csv --edges edges.csv --label kind --ignore-unknown -o no.nodegp"
+    with pytest.raises(ValueError, match=r"values of column 'node' of numbered.csv: use --id node"):
+        run(line)
+
+
+def test_what_is_guessed_of_a_file_is_told_in_one_line(folder):
+    lines = (folder / "truth.csv").read_text().replace("ant", "fourmi é").replace(",", ";")
+    (folder / "windows.csv").write_bytes(lines.encode("cp1252"))
+    command = [sys.executable, "-m", "nodegp", "update", "model.nodegp", "--labels", "windows.csv"]
+    command += ["--new-classes", "--out", "windows.nodegp"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (told,) = [line for line in done.stderr.splitlines() if "windows.csv" in line]
+    assert told.startswith("nodegp: windows.csv is not UTF-8 text; it is read as Windows-1252.")
+    assert "fourmi é" in nodegp.load("windows.nodegp").classes_

@@ -181,7 +181,7 @@ def test_an_id_that_is_a_page_long(folder):
     with (folder / "edges.csv").open("a") as file:
         file.write(f"n001,{'x' * 100_000}\n")
     message = refused(folder, *FIT, "-o", "o")
-    assert "edges.csv name nodes that are not in the nodes file: 'xxx" in message
+    assert "edges.csv (first in row 32) name ids that no node has: 'xxx" in message
     assert len(message) < 300
 
 
@@ -189,7 +189,7 @@ def test_labels_only_of_ids_that_are_unknown(folder):
     """Ignored one and all, they left nothing to look at the type of: an IndexError."""
     write_csv(folder / "l.csv", [["node", "kind"], ["q1", "ant"], ["q2", "bee"]])
     message = refused(folder, *FIT, "--labels", "l.csv", "--ignore-unknown", "-o", "o")
-    assert message.startswith("l.csv has labels only for ids that are not in the nodes file")
+    assert message.startswith("2 of 2 labels of l.csv are for ids that no node has: 'q1', 'q2'")
 
 
 def test_labels_of_spaces_are_no_labels_in_parquet_either(folder):

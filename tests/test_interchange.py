@@ -298,7 +298,8 @@ def test_tables_of_every_kind_give_the_same_graph(kind, naming):
         edges = edges.with_columns(pl.col("from").cast(pl.Categorical))
     graph = Graph.from_dataframes(nodes, edges, **COLUMNS, weight="times")
     assert graph.ids.tolist() == ids
-    assert graph.ids.dtype.kind == ("i" if naming == "numbers" else "U")
+    assert graph.ids.dtype.kind == ("i" if naming == "numbers" else "O")
+    assert not graph.is_prepared
     np.testing.assert_array_equal(graph.adjacency.toarray(), [[0, 2, 4], [2, 0, 0], [4, 0, 0]])
     np.testing.assert_array_equal(graph.features, [[1, 1, 0.5], [2, 0, 0.25], [3, 1, 0]])
     chosen = Graph.from_dataframes(nodes, edges, **COLUMNS, features=["share"])
@@ -327,7 +328,9 @@ def test_embeddings_are_lists_of_one_length(kind):
     graph = Graph.from_dataframes(KINDS[kind](nodes), KINDS[kind](EDGES), **COLUMNS)
     np.testing.assert_array_equal(graph.features, [[7, 1, 2], [8, 3, 4], [9, 5, 6]])
     nodes["vector"] = [[1.0, 2.0], [3.0, 4.0, 5.0], [6.0]]
-    with pytest.raises(ValueError, match=r"'vector'.*one length; row 1"):
+    with pytest.raises(
+        ValueError, match=r"'vector' of the nodes table has lists of different lengths"
+    ):
         Graph.from_dataframes(KINDS[kind](nodes), KINDS[kind](EDGES), **COLUMNS)
 
 
@@ -335,17 +338,42 @@ def test_embeddings_are_lists_of_one_length(kind):
 @pytest.mark.parametrize(
     ("nodes", "edges", "settings", "message"),
     [
-        ({}, {}, {"id": "papers"}, "no column named 'papers'; its columns are 'paper', 'size'"),
-        ({}, {}, {"weight": "w"}, "the edges table has no column named 'w'"),
-        ({"topic": ["a", "b", "c"]}, {}, {}, r"'topic' of the nodes holds .*string.*features="),
-        ({"size": [1.0, None, 2.0]}, {}, {}, "'size' of the nodes has 1 values.*row 1"),
-        ({"size": [1.0, 2.0, np.inf]}, {}, {}, "'size'.*row 2"),
-        ({"paper": ["p", None, "r"]}, {}, {}, "'paper' of the nodes has no value in row 1"),
-        ({"paper": ["p", "p", "r"]}, {"to": ["p", "r"]}, {}, r"repeated: \['p'\]"),
-        ({"paper": [0.5, 1.0, 2.0]}, {}, {}, "text or whole numbers"),
-        ({"paper": [1, 2, 3]}, {}, {}, "holds .*string, but the ids in 'paper' are int64"),
-        ({}, {"to": ["z", "q"]}, {}, r"1 ids that no node has, first: \['z'\]"),
-        ({}, {"times": ["many", "few"]}, {"weight": "times"}, "'times' of the edges holds"),
+        (
+            {},
+            {},
+            {"id": "papers"},
+            "nodes table has no column 'papers' for ids; it has 'paper', 'size'",
+        ),
+        ({}, {}, {"weight": "w"}, "the edges table has no column 'w' for weights"),
+        (
+            {"topic": ["a", "b", "c"]},
+            {},
+            {},
+            r"'topic' of the nodes table holds text.*features=.*text=",
+        ),
+        (
+            {"size": [1.0, None, 2.0]},
+            {},
+            {},
+            "'size' of the nodes table has no value in row 2; fill it",
+        ),
+        ({"size": [1.0, 2.0, np.inf]}, {}, {}, "'size' of .*infinite.*row 3"),
+        ({"paper": ["p", None, "r"]}, {}, {}, "'paper' of the nodes table has no id in row 2"),
+        (
+            {"paper": ["p", "p", "r"]},
+            {"to": ["p", "r"]},
+            {},
+            r"1 ids that were there before: 'p' in row 2",
+        ),
+        ({"paper": [0.5, 1.0, 2.0]}, {}, {}, "ids are whole numbers or text"),
+        ({"paper": [1, 2, 3]}, {}, {}, r"2 of 2 edges of the edges table .*: 'r', 'p', 'q'"),
+        ({}, {"to": ["z", "q"]}, {}, r"1 of 2 edges .* that no node has: 'z'"),
+        (
+            {},
+            {"times": ["many", "few"]},
+            {"weight": "times"},
+            "'times' of the edges table holds text, not numbers",
+        ),
     ],
 )
 def test_bad_tables(kind, nodes, edges, settings, message):
@@ -363,7 +391,9 @@ def test_a_graph_may_have_no_edges(kind):
 
 
 def test_what_is_no_table_is_refused():
-    with pytest.raises(TypeError, match="nodes must be a pandas, polars or pyarrow table"):
+    with pytest.raises(
+        TypeError, match="nodes must be a file's name or a pandas, polars or pyarrow"
+    ):
         Graph.from_dataframes([1, 2], pa.table(EDGES), **COLUMNS)
     mixed = pd.DataFrame(NODES | {"size": [1, "two", 3]})
     with pytest.raises(ValueError, match="the nodes table cannot be read"):

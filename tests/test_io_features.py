@@ -6,13 +6,16 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 import nodegp
-from nodegp import GraphGPClassifier
+from nodegp import Graph, GraphGPClassifier
+from nodegp.app import Project
 from nodegp.io import Encoder, TableSource, join_tables, read_tables
 
 EDGES = "s,t\na,b\n"
@@ -310,3 +313,136 @@ def test_what_measures_something_is_a_feature_and_is_named(read):
 
 def test_a_few_rows_may_all_differ(read):
     assert read("id,x\na,7\nb,2\nc,4\n").graph.n_features == 1
+
+
+# --- features by id ---------------------------------------------------------------------------
+
+BAGS = {"9": [], "c": [5, 0], "a": [2], "b": [0, 2, 7]}  # in another order, and of one more
+
+
+def test_features_by_id_in_any_order(read, tmp_path):
+    """Lists of numbers of features that a node has, as in the files of musae."""
+    path, nodes = tmp_path / "x.json", "id,y\na,u\nb,v\nc,u\n"
+    path.write_text(json.dumps(BAGS))
+    loaded = read(nodes, label="y", features_table=path)
+    has = np.array([[0, 1, 0, 0], [1, 1, 0, 1], [1, 0, 1, 0]])  # of 0, 2, 5 and 7
+    np.testing.assert_array_equal(dense(loaded) != 0, has)
+    assert loaded.summary.sources == ["lists 'features' (4 features), sqrt-tfidf"]
+    np.testing.assert_allclose((dense(loaded) ** 2).sum(axis=1), 1)
+    again = Encoder.from_dict(json.loads(json.dumps(loaded.encoder.to_dict())))
+    (tmp_path / "new.csv").write_text("id\nn\n")
+    path.write_text(json.dumps({"n": [7, 99]}))
+    graph, asked = join_tables(loaded.graph, again, tmp_path / "new.csv", features_table=path)
+    np.testing.assert_array_equal(graph.features[asked].toarray() != 0, [[False] * 3 + [True]])
+    with pytest.raises(ValueError, match=r"no column 'features'; the model needs"):
+        join_tables(loaded.graph, again, tmp_path / "new.csv")
+
+
+def test_a_table_of_features_is_joined_by_id(read, tmp_path):
+    nodes, path = "id,size,y\na,1,u\nb,2,v\nc,4,u\n", tmp_path / "x.csv"
+    path.write_text("year;id;note\n3;c;good\n1;a;bad\n")
+    loaded = read(nodes, label="y", features_table=path, features=["size", "year", "note"])
+    beside = read("id,size,y,year,note\na,1,u,1,bad\nb,2,v,,\nc,4,u,3,good\n", label="y",
+                  features=["size", "year", "note"])  # fmt: skip
+    np.testing.assert_array_equal(dense(loaded), dense(beside))
+    frame = pd.DataFrame({"who": ["c", "a"], "year": [3, 1], "note": ["good", "bad"]})
+    framed = read(nodes, label="y", features_table=frame, features=["size", "year", "note"])
+    np.testing.assert_array_equal(dense(framed), dense(beside))
+    # The nodes may have another column of the name that ids have there.
+    path.write_text("id,year\nc,3\na,1\n")
+    renamed = read("name,id,y\na,7,u\nb,8,v\nc,9,u\n", id="name", label="y",
+                   features=["id", "year"], features_table=path)  # fmt: skip
+    assert renamed.encoder.columns() == ["id", "year"]
+    assert renamed.graph.n_features == 3  # with the mark of a gap
+    vectors = {"c": [0.5, 1], "b": [1, 0.25], "a": [0, 1]}
+    (tmp_path / "x.json").write_text(json.dumps(vectors))
+    embedded = read(nodes, label="y", features=["features"], features_table=tmp_path / "x.json")
+    expected = np.array([vectors[name] for name in "abc"])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(dense(embedded), expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("id,x\nA,1\nB,2\nc,3\n", r"2 of 3 nodes of .* have no row in .*x\.csv: 'a', 'b'"),
+        ("id,size\na,1\nb,2\n", r"both .* have a column 'size'; rename one"),
+        ("id,x\na,1\nb,2\na,3\n", r"'id' of .*x\.csv has 1 ids that were there before"),
+        ("a,1\nb,2\nc,3\n", r"x\.csv has no header: its first line is for node 'a'"),
+    ],
+)
+def test_bad_tables_of_features(read, tmp_path, content, match):
+    (tmp_path / "x.csv").write_text(content)
+    with pytest.raises(ValueError, match=match):
+        read("id,size\na,1\nb,2\nc,4\n", features_table=tmp_path / "x.csv")
+
+
+# --- tables in memory -------------------------------------------------------------------------
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+PAPERS = {
+    "paper": [f"p{n}" for n in range(8)],
+    "year": [1998.0, 2001.0, None, 2003.0, 1999.0, 2002.0, 2000.0, 2004.0],
+    "venue": ["a", "b", "a", None, "b", "a", "b", "a"],
+    "title": ["deep nets", "graph bound", "deep graph", "nets bound", *["deep bound graph"] * 4],
+    "topic": ["x", "y", None, "y", "x", "x", "y", None],
+}
+CITES = {"from": [f"p{n}" for n in range(7)], "to": [f"p{n + 1}" for n in range(7)]}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_dataframes_give_what_files_give(tmp_path, kind):
+    """A model of a graph of dataframes predicts as `nodegp fit` on files does, also when it is
+    saved, and its features are not prepared a second time."""
+    for name, columns in (("nodes", PAPERS), ("edges", CITES)):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    settings = {"text": ["title"], "features": ["year", "venue"], "id": "paper"}
+    files = Project.from_tables(
+        tmp_path / "nodes.parquet", tmp_path / "edges.parquet", label="topic", **settings
+    )
+    files.fit()
+    nodes, edges = FRAMES[kind](PAPERS), FRAMES[kind](CITES)
+    frames = Project.from_tables(nodes, edges, label="topic", **settings)
+    frames.fit()
+    expected = files.model.predict_proba()
+    np.testing.assert_array_equal(frames.model.predict_proba(), expected)
+
+    graph = Graph.from_dataframes(nodes, edges, source="from", target="to", **settings)
+    assert graph.is_prepared
+    model = GraphGPClassifier(unlabelled=None, random_state=0).fit(graph, PAPERS["topic"])
+    assert model.preprocessing_ == "raw"
+    np.testing.assert_array_equal(model.predict_proba(), expected)
+    model.save(tmp_path / "m.nodegp", include_graph=True)
+    again = nodegp.load(tmp_path / "m.nodegp")
+    assert again.graph_.is_prepared
+    assert again.graph_.subgraph([0, 1]).is_prepared
+    refitted = again.fit(again.graph_, PAPERS["topic"])
+    np.testing.assert_array_equal(refitted.predict_proba(), expected)
+
+    later = FRAMES[kind]({name: values[:1] for name, values in PAPERS.items()} | {"paper": ["new"]})
+    links = FRAMES[kind]({"from": ["new"], "to": ["p0"]})
+    joined = frames.predict(nodes=later, edges=links).read()[0]
+    assert joined["paper"].to_pylist() == ["new"]
+    assert join_tables(graph, frames.loaded.encoder, later, links)[0].is_prepared
+    answers = FRAMES[kind]({"paper": ["p2", "p7"], "topic": ["x", "y"]})
+    assert frames.answer(answers)["new_labels"] == 2
+    with pytest.raises(ValueError, match="'topic' of the labels table is empty"):
+        frames.answer(FRAMES[kind]({"paper": ["p2"], "topic": [None]}))
+
+
+def test_how_to_preprocess_is_still_the_users_to_say():
+    graph = Graph.from_dataframes(
+        pa.table(PAPERS), pa.table(CITES), id="paper", source="from", target="to",
+        features=[], text=["title"],
+    )  # fmt: skip
+    model = GraphGPClassifier(preprocessing="l2", unlabelled=None).fit(graph, PAPERS["topic"])
+    assert model.preprocessing_ == "l2"
+
+
+def test_an_index_of_pandas_in_a_file_is_no_feature(tmp_path):
+    frame = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]}, index=[7, 5, 9])
+    frame.to_parquet(tmp_path / "pandas.parquet")
+    (tmp_path / "edges.csv").write_text("s,t\na,b\n")
+    loaded = read_tables(TableSource(tmp_path / "pandas.parquet", tmp_path / "edges.csv"))
+    assert loaded.encoder.columns() == ["x"]
+    assert loaded.summary.left_out == {"__index_level_0__": "an index of pandas"}

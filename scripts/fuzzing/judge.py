@@ -60,7 +60,9 @@ def _process(outcome: Outcome) -> list[str]:
         found.append(f"took {outcome.seconds:.0f} s")
     if outcome.memory > MEMORY_LIMIT:
         found.append(f"took {outcome.memory / 2**30:.1f} GiB of memory")
-    return found + [f"warning: {text[:200]}" for text in outcome.warnings]
+    # The command line shows one warning of ours as a remark: that an encoding was guessed.
+    others = [text for text in outcome.warnings if "is not UTF-8 text; it is read as" not in text]
+    return found + [f"warning: {text[:200]}" for text in others]
 
 
 def _messages(case: Case, outcome: Outcome) -> list[str]:

@@ -35,6 +35,9 @@ class Graph:
         Row n describes node n, raw: preprocessing is the model's. Sparse stays sparse.
     ids : sequence, optional
         The caller's names of the nodes, all different.
+    is_prepared : bool
+        The features are ready for a model, which then takes them as they are unless it is told how
+        to preprocess them: so they are where tables with text or categories were read.
 
     Notes
     -----
@@ -43,8 +46,13 @@ class Graph:
     """
 
     def __init__(
-        self, adjacency: Any, features: Any = None, ids: Sequence | np.ndarray | None = None
+        self,
+        adjacency: Any,
+        features: Any = None,
+        ids: Sequence | np.ndarray | None = None,
+        is_prepared: bool = False,
     ):
+        self.is_prepared = is_prepared
         self.relations: dict[str, sp.csr_array] | None = None
         self.n_fitted_nodes: int | None = None  # nodes after these send no messages
         # The same object each time, so that what is kept for a graph is found again.
@@ -119,7 +127,8 @@ class Graph:
             kinds = list(self.relations or ())
             raise ValueError(f"this graph has no edges of kind {name!r}; its kinds are {kinds}")
         if name not in self._views:
-            self._views[name] = Graph(self.relations[name], self.features, self.ids)
+            edges = self.relations[name]
+            self._views[name] = Graph(edges, self.features, self.ids, self.is_prepared)
         return self._views[name]
 
     def subgraph(self, nodes: Any) -> Graph:
@@ -133,6 +142,7 @@ class Graph:
             edges,
             None if self.features is None else self.features[nodes],
             None if self.ids is None else self.ids[nodes],
+            self.is_prepared,
         )
 
     def largest_component(self) -> np.ndarray:
@@ -209,8 +219,10 @@ class Graph:
         target: str,
         weight: str | None = None,
         features: Sequence[str] | None = None,
+        text: Sequence[str] | None = None,
+        categorical: Sequence[str] | None = None,
     ) -> Graph:
-        """A graph from two tables of pandas, polars or pyarrow.
+        """A graph from two tables of pandas, polars or pyarrow, or from files of tables.
 
         Parameters
         ----------
@@ -219,12 +231,21 @@ class Graph:
         source, target : columns of ``edges`` with such ids
         weight : column of ``edges``, optional
         features : columns of ``nodes`` with numbers, or with lists of numbers of one length
-            By default every column but ``id`` (an index of pandas is none). So name them if
-            there are others: a column of labels among the features gives the answer away.
+            By default every column that is not named otherwise (an index of pandas is none). So
+            name them if there are others: a column of labels among the features gives the answer
+            away. Columns of text that are named here are categories.
+        text, categorical : columns of text, whose words become features, and of categories
+            With either, features are prepared as ``nodegp fit`` does it, gaps filled, and models
+            take them as they are; :func:`nodegp.io.read_tables` also says how to do the same to
+            later rows. Numbers alone stay as they are and must have no gaps.
         """
-        from nodegp.interchange.tables import from_dataframes
+        from nodegp.io.load import TableSource, graph_of_tables
 
-        return from_dataframes(nodes, edges, id, (source, target), weight, features)
+        tables = TableSource(
+            nodes, edges, id=id, edge_columns=(source, target), weight=weight,
+            features=features, text=text, categorical=categorical,
+        )  # fmt: skip
+        return graph_of_tables(tables)
 
     def to_networkx(self) -> Any:
         """This graph as a ``networkx.Graph``: ids (or else numbers) as nodes, features as the

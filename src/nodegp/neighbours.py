@@ -63,7 +63,7 @@ def joined_graph(
     searcher = _searcher(min(k, n_known)).fit(_coordinates(graph_rows))
     links = searcher.kneighbors_graph(_coordinates(rows))
     adjacency = sp.block_array([[graph.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
-    joined = Graph(adjacency, stack([graph.features, raw]))
+    joined = Graph(adjacency, stack([graph.features, raw]), is_prepared=graph.is_prepared)
     joined.n_fitted_nodes = n_known
     return joined
 

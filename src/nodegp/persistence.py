@@ -283,7 +283,8 @@ def _fields(value: Any) -> dict[str, Any]:
     """What to build an equal value of: a graph's adjacency is made of its kinds of edges."""
     if isinstance(value, Graph):
         edges = value.relations or value.adjacency
-        return {"adjacency": edges, "features": value.features, "ids": value.ids}
+        parts = {"adjacency": edges, "features": value.features, "ids": value.ids}
+        return parts | {"is_prepared": value.is_prepared}
     if isinstance(value, tuple):
         return value._asdict()  # type: ignore[attr-defined]
     return {item.name: getattr(value, item.name) for item in fields(value)}

@@ -38,7 +38,7 @@ class Preprocessing(Component):
     ----------
     kind : "auto", "sqrt-tfidf", "tfidf", "sqrt", "l2", "standardise" or "raw"
         "auto" takes ``counts`` for sparse counts and ``weights`` for other sparse non-negative
-        features, and standardises the rest.
+        features, and standardises the rest; features that a graph says are prepared it takes raw.
     center : bool
         Also subtract the mean row; sparse features stay sparse.
     counts, weights : kinds, for "auto"
@@ -54,11 +54,12 @@ class Preprocessing(Component):
         for kind in (self.kind, self.counts, self.weights):
             check_kind(kind)
 
-    def fit(self, raw: Any, n_nodes: int = 0) -> Preprocessor:
-        """Learn it from raw features (csr, array, or None for ``n_nodes`` nodes)."""
+    def fit(self, raw: Any, n_nodes: int = 0, is_prepared: bool = False) -> Preprocessor:
+        """Learn it from raw features (csr, array, or None for ``n_nodes`` nodes), or from some that
+        another has prepared."""
         kind = self.kind
         if kind == "auto" and raw is not None:
-            kind = kind_for(raw, self.counts, self.weights)
+            kind = "raw" if is_prepared else kind_for(raw, self.counts, self.weights)
         return Preprocessor.fit(raw, kind, self.center, n_nodes)
 
 

@@ -22,7 +22,7 @@ from nodegp.component import as_component
 from nodegp.filters import AdditiveFilter, Filter, NeighbourMean
 from nodegp.graph import Graph, check_nodes
 from nodegp.kernels import Linear
-from nodegp.preprocessing import Preprocessor
+from nodegp.preprocessing import Preprocessing
 from nodegp.prior import Domain, WeightedRows, make_prior
 
 try:
@@ -78,7 +78,8 @@ class GraphKernel(gpytorch.kernels.Kernel):
         self.filter = as_component(filter or NeighbourMean(), Filter, "filter")
         if isinstance(self.filter, AdditiveFilter):
             raise TypeError(f"a GraphKernel takes the filter of one function, not {self.filter!r}")
-        preprocessor = Preprocessor.fit(graph.features, preprocessing, n_nodes=graph.n_nodes)
+        wish = Preprocessing(preprocessing, center=False, weights="l2")
+        preprocessor = wish.fit(graph.features, graph.n_nodes, graph.is_prepared)
         self._domain = Domain(graph, preprocessor)
         # What h is made of at a node; the kernel on that is GPyTorch's, not the prior's own.
         self._prior = make_prior(self.filter, Linear(), self._domain)

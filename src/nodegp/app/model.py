@@ -53,13 +53,10 @@ class ModelOptions:
         """How an encoder of tables weights words and other counts."""
         return "tfidf" if self.recipe == "paper" else "sqrt-tfidf"
 
-    def classifier(self, unlabelled: Any = -1, *, encoded: bool = False) -> GraphGPClassifier:
-        """A classifier to fit; features that a table's encoder has made are taken as they are."""
+    def classifier(self, unlabelled: Any = -1) -> GraphGPClassifier:
+        """A classifier to fit."""
         chosen = {name: value for name, value in vars(self).items() if name != "seed"}
-        preprocessing = "raw" if encoded else None
-        return GraphGPClassifier(
-            **chosen, preprocessing=preprocessing, unlabelled=unlabelled, random_state=self.seed
-        )
+        return GraphGPClassifier(**chosen, unlabelled=unlabelled, random_state=self.seed)
 
 
 DEFAULT = ModelOptions()

@@ -64,7 +64,7 @@ def _check(
 
 def _is_own_table(path: Path) -> bool:
     try:
-        file = TableFile.open(path)
+        file = TableFile.open(path, "table")
     except ValueError:
         return False
     names = set(file.names)

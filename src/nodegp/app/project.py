@@ -54,8 +54,8 @@ class Project:
     @classmethod
     def from_tables(
         cls,
-        nodes: str | Path,
-        edges: str | Path | None = None,
+        nodes: Any = None,
+        edges: Any = None,
         *,
         options: ModelOptions = DEFAULT,
         progress: Progress = SILENT,
@@ -165,7 +165,7 @@ class Project:
         if self.loaded is None and self.model is not None:
             model = clone(self.model).set_params(unlabelled=unlabelled)
         else:
-            model = self.options.classifier(unlabelled, encoded=self.loaded is not None)
+            model = self.options.classifier(unlabelled)
         started = time.perf_counter()
         with self.progress.stage("fitting"):
             model.fit(self.graph, y)
@@ -177,7 +177,7 @@ class Project:
         self,
         ids: Iterable[Any] | None = None,
         *,
-        nodes: str | Path | None = None,
+        nodes: Any = None,
         coverage: float | None = None,
         abstain_below: float | None = None,
         show: Sequence[str] = (),
@@ -319,7 +319,7 @@ class Project:
         labels : table of ids and labels, or pairs of them; without a label there is no answer
         new_classes : take a class that the model does not know; else it is an error
         columns : for a table, ``id`` and ``label``, by default those of the project's own tables,
-            and ``ignore_unknown`` to skip ids that no node has
+            ``ignore_unknown`` to skip ids that no node has, and ``sep`` and ``encoding`` of text
         """
         source, places, values = self._read(labels, **columns)
         if not len(places):
@@ -415,18 +415,20 @@ class Project:
         id: str | None = None,
         label: str | None = None,
         ignore_unknown: bool = False,
+        **text: str | None,
     ) -> tuple[str, np.ndarray, np.ndarray]:
         """Where labels are from, their nodes' numbers, and the labels."""
-        if not isinstance(labels, str | Path):
+        is_frame = hasattr(labels, "__arrow_c_stream__")
+        if not isinstance(labels, str | Path) and not is_frame:
             refuse_without("labels", "they name columns of a table", {"id": id, "label": label})
             answers = as_pairs(labels, self.classes)
             values = np.array(list(answers.values()), dtype=object)
             return "the list of answers", positions(answers, self.ids), values
         places, values = read_labels(
             labels, self.ids, id, label, usual=self._columns, classes=self.classes,
-            ignore_unknown=ignore_unknown,
+            ignore_unknown=ignore_unknown, **text,
         )  # fmt: skip
-        return str(labels), places, values
+        return "the labels table" if is_frame else str(labels), places, values
 
     def _unseen(self, source: str, places: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Labels at nodes that the model was not fitted to, one entry per node."""

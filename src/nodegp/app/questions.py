@@ -17,7 +17,7 @@ from nodegp.io.ids import TEXT, Index, as_names
 
 __all__ = ["Labels", "Questions", "as_pairs", "changes", "positions", "require_classes"]
 
-# A table of ids and labels, or pairs of them.
+# A table of ids and labels (a file, or a dataframe), or pairs of them.
 Labels = str | Path | Mapping[Any, Any] | Iterable[tuple[Any, Any]]
 
 

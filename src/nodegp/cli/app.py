@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -61,6 +62,8 @@ def main() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         # A name that the terminal cannot show is no reason to fail when all is done.
         sys.stdout.reconfigure(errors="backslashreplace")
+    # As remarks are, without the place in the code.
+    warnings.formatwarning = lambda message, *_, **__: f"nodegp: {message}\n"
     try:
         app()
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:

@@ -11,8 +11,8 @@ __all__ = ["demo", "evaluate", "explain", "info", "model_facts", "update"]
 
 
 @takes(
-    "model! folds labels id label compare report ignore_unknown coverage abstain_below seed "
-    "force as_json quiet"
+    "model! folds labels id label compare report ignore_unknown sep encoding coverage "
+    "abstain_below seed force as_json quiet"
 )
 def evaluate(model, compare, report, force, as_json, quiet, **options):
     """Score a model on labels that it had not seen.
@@ -46,7 +46,7 @@ def evaluate(model, compare, report, force, as_json, quiet, **options):
         print(f"written to {report}")
 
 
-@takes("model! labels! id label out new_classes ignore_unknown force as_json quiet")
+@takes("model! labels! id label out new_classes ignore_unknown sep encoding force as_json quiet")
 def update(model, labels, out, force, as_json, quiet, **options):
     """Add labels to a model, starting from where its fit ended.
 

@@ -14,7 +14,7 @@ from nodegp.app.frontend import STRATEGY_NAMES, OptionError
 
 __all__ = ["comma_list", "table_files", "table_options", "takes"]
 
-_FILES = "csv, tsv (both also gzipped) or parquet"
+_FILES = "csv, tsv, txt (also gzipped), parquet, xlsx or json"
 
 # The help of each option, by the panel of --help that it stands in. "fit label" is the option
 # `label` of `nodegp fit`, where other commands have another.
@@ -39,9 +39,13 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "categorical": "Columns of categories, if they look like numbers.",
         "features_npy": "Dense features (numpy .npy), rows in the order of the nodes.",
         "features_npz": "Sparse features (scipy .npz), rows in the order of the nodes.",
+        "features_table": "Table of more features, rows by id; or JSON of id: [numbers].",
+        "graph": "GraphML, GEXF or GML in place of --nodes and --edges; attributes are columns.",
         "knn": "Without edges: link each node to so many nearest by features.",
         "classes_anyway": "Take numbers for classes though nearly all of them differ.",
-        "ignore_unknown": "Leave out edges and labels of ids that are not among the nodes.",
+        "ignore_unknown": "Leave out edges and labels of ids that no node has, up to half of all.",
+        "sep": "What separates fields of text: a character, tab or space; found out by default.",
+        "encoding": "Encoding of text, such as cp1252; found out by default.",
     },
     "What it does not know": {
         "coverage": "Sets of classes, of which about this share hold the true one: 0.9.",
@@ -91,7 +95,7 @@ _ARGUMENTS = {
 
 # What is not text; how an option is written, where that is not its name; and so on.
 _KINDS: dict[Any, str] = {
-    Path: "model nodes edges labels features_npy features_npz out report",
+    Path: "model nodes edges labels features_npy features_npz features_table graph out report",
     int: "knn seed count folds doubtful",
     float: "coverage abstain_below",
     bool: "ignore_unknown as_json quiet new_classes force classes_anyway",
@@ -179,8 +183,12 @@ def table_files(options: dict[str, Any]) -> list[Path]:
 
 def table_options(options: dict[str, Any], needs_edges: bool = True) -> dict[str, Any]:
     """The options of tables as the application takes them."""
-    edges, knn = options["edges"], options["knn"]
-    if needs_edges and edges is None and knn is None:
+    edges, knn, graph = options["edges"], options["knn"], options.get("graph")
+    if "graph" in options and (options["nodes"] is None) == (graph is None):
+        raise ValueError("give --nodes FILE, or --graph FILE with nodes and edges, and not both")
+    if graph is not None and (edges or knn) is not None:
+        raise ValueError("--graph has edges of its own: give no --edges and no --knn")
+    if needs_edges and edges is None and knn is None and graph is None:
         raise ValueError(
             "give --edges FILE, or --knn NUMBER to link each node to those most like it by features"
         )

@@ -10,9 +10,9 @@ __all__ = ["fit", "predict", "query"]
 
 
 @takes(
-    "nodes! out! edges id label labels source target weight features text categorical exclude "
-    "show features_npy features_npz knn ignore_unknown classes_anyway recipe likelihood filter "
-    "seed force as_json quiet"
+    "nodes out! edges graph id label labels source target weight features text categorical exclude "
+    "show features_table features_npy features_npz knn ignore_unknown classes_anyway sep encoding "
+    "recipe likelihood filter seed force as_json quiet"
 )
 def fit(out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, quiet, **tables):
     """Fit a model to a graph in tables and write it to a file.
@@ -47,8 +47,8 @@ def fit(out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, q
 
 
 @takes(
-    "model! out nodes edges id source target weight features_npy features_npz knn ignore_unknown "
-    "coverage abstain_below show force as_json quiet"
+    "model! out nodes edges id source target weight features_table features_npy features_npz knn "
+    "ignore_unknown sep encoding coverage abstain_below show force as_json quiet"
 )
 def predict(model, out, nodes, coverage, abstain_below, show, force, as_json, quiet, **tables):
     """Predict the class of every node the model was fitted on, or of new nodes.
@@ -94,8 +94,9 @@ def predict(model, out, nodes, coverage, abstain_below, show, force, as_json, qu
 
 
 @takes(
-    "model count strategy out nodes edges id source target weight features text categorical "
-    "exclude show features_npy features_npz knn ignore_unknown seed force as_json quiet"
+    "model count strategy out nodes edges graph id source target weight features text categorical "
+    "exclude show features_table features_npy features_npz knn ignore_unknown sep encoding seed "
+    "force as_json quiet"
 )
 def query(model, count, strategy, out, show, seed, force, as_json, quiet, **tables):
     """Choose the nodes whose labels would help most.
@@ -116,7 +117,7 @@ def query(model, count, strategy, out, show, seed, force, as_json, quiet, **tabl
 
     if out is not None:
         check_table_place(out, [model, *table_files(tables)], force)
-    if (model is None) == (tables["nodes"] is None):
+    if (model is None) == (tables["nodes"] is None and tables["graph"] is None):
         raise ValueError("give a model file, or --nodes (and --edges) for a cold start")
     progress = terminal.Terminal(quiet)
     if model is not None:

@@ -147,7 +147,8 @@ class GraphGP(BaseEstimator):
                 f"y has {len(y)} entries for {n_nodes} nodes; give one per node, with "
                 f"{self.unlabelled!r} where there is no label"
             )
-        preprocessor = recipe.preprocessing.fit(raw, n_nodes)
+        is_prepared = table is None and X.is_prepared
+        preprocessor = recipe.preprocessing.fit(raw, n_nodes, is_prepared)
         if table is not None:
             rows = FeatureRows.of(preprocessor, raw, n_nodes)
             X = table_graph(raw, rows, table.n_neighbors)

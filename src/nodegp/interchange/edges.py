@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from nodegp.graph import Graph
 
-__all__ = ["as_names", "from_edges", "graph_of", "known_positions"]
+__all__ = ["as_names", "from_edges", "graph_of"]
 
 
 def from_edges(edges: Any, weights: Any, ids: Any, features: Any, n_nodes: int | None) -> Graph:
@@ -27,7 +27,7 @@ def from_edges(edges: Any, weights: Any, ids: Any, features: Any, n_nodes: int |
         ids = as_names(ids)
         if n_nodes not in (None, len(ids)):
             raise ValueError(f"n_nodes is {n_nodes}, but there are {len(ids)} ids; leave it out")
-        ends = known_positions(ids, ends)
+        ends = _known_positions(ids, ends)
         n_nodes = len(ids)
     elif n_nodes is None and features is not None:
         n_nodes = np.shape(features)[0]
@@ -79,9 +79,8 @@ def as_names(values: Any) -> np.ndarray:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def known_positions(ids: Any, ends: Sequence[Any]) -> list[np.ndarray]:
-    """The positions of each end's names among the ids (numpy arrays, or Arrow arrays of one type);
-    an error lists those that have none."""
+def _known_positions(ids: np.ndarray, ends: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The positions of each end's names among the ids; an error lists those that have none."""
     positions = [_positions_among(ids, names) for names in ends]
     pairs = zip(ends, positions, strict=True)
     unknown = [name for names, p in pairs for name in names.take(np.flatnonzero(p < 0)).tolist()]
@@ -94,15 +93,14 @@ def known_positions(ids: Any, ends: Sequence[Any]) -> list[np.ndarray]:
     return positions
 
 
-def _positions_among(ids: Any, names: Any) -> np.ndarray:
+def _positions_among(ids: np.ndarray, names: np.ndarray) -> np.ndarray:
     """Where each name stands among the ids, -1 for those that do not."""
-    if isinstance(ids, np.ndarray):
-        if ids.dtype.kind != names.dtype.kind or ids.dtype.kind not in "iU":
-            where = {name: n for n, name in enumerate(ids.tolist())}  # by Python's own equality
-            return np.array([where.get(name, -1) for name in names.tolist()], dtype=np.int64)
-        kind = pa.int64() if ids.dtype.kind == "i" else pa.large_string()
-        ids, names = pa.array(ids, kind), pa.array(names, kind)
-    return np.asarray(pc.index_in(names, value_set=ids).fill_null(-1)).astype(np.int64)
+    if ids.dtype.kind != names.dtype.kind or ids.dtype.kind not in "iU":
+        where = {name: n for n, name in enumerate(ids.tolist())}  # by Python's own equality
+        return np.array([where.get(name, -1) for name in names.tolist()], dtype=np.int64)
+    kind = pa.int64() if ids.dtype.kind == "i" else pa.large_string()
+    places = pc.index_in(pa.array(names, kind), value_set=pa.array(ids, kind))
+    return np.asarray(places.fill_null(-1)).astype(np.int64)
 
 
 def _ends(edges: Any) -> list[np.ndarray]:

@@ -9,19 +9,14 @@ import pyarrow as pa
 from nodegp.io.tables import Column, TableFile, is_list, is_number, is_text
 
 __all__ = [
-    "CATEGORY",
-    "EXCLUDED",
-    "FEATURE",
-    "LIST",
-    "NUMBER",
-    "TEXT",
-    "feature_columns",
-    "named_columns",
+    *("CATEGORY", "EXCLUDED", "FEATURE", "INDEX", "LIST", "NUMBER", "TEXT"),
+    *("feature_columns", "named_columns"),
 ]
 
 EXCLUDED = "excluded"
 FEATURE = "a feature"  # of a kind that is not known yet
 NUMBER, CATEGORY, TEXT, LIST = "numeric", "categorical", "text", "a list"
+INDEX = "an index of pandas"  # which numbers rows, and is no feature unless it is named
 _NAMED = {
     FEATURE: "features",
     CATEGORY: "categorical features",
@@ -56,11 +51,14 @@ def feature_columns(
     columns = {name: use for name, use in uses.items() if use in (CATEGORY, TEXT)}
     left_out: dict[str, str] = {}
     types = dict(zip(schema.names, schema.types, strict=True))
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
     for name in types if choose else uses:
         if uses.get(name, FEATURE) != FEATURE:
             continue
         kind = types[name]
-        if is_number(kind):
+        if name in index and name not in uses:
+            left_out[name] = INDEX
+        elif is_number(kind):
             columns[name] = NUMBER
         elif is_list(kind):
             columns[name] = LIST

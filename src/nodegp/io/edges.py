@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from nodegp.io.ids import TEXT, Index, examples, ids_of
+from nodegp.io.ids import TEXT, Index, ids_of
 from nodegp.io.readers import numbers
 from nodegp.io.tables import Column, Table, TableFile
+from nodegp.io.unknown import check_unknown
 
 __all__ = ["read_edges"]
 
 
 def read_edges(
-    path: str | Path,
+    file: TableFile,
     nodes: Index,
     columns: Sequence[Column] | None,
     weight: Column | None,
     ignore_unknown: bool,
 ) -> tuple[sp.coo_array, dict[str, int]]:
-    """Read a file of edges between these nodes.
+    """Read a table of edges between these nodes.
 
     Parameters
     ----------
-    path : file
+    file : table of edges
         A text file may lack a header if its columns are not named: a first line that holds the
         id of a node is an edge.
     nodes : the nodes' ids
@@ -40,7 +40,7 @@ def read_edges(
     matrix : the edges between known nodes, as they were written
     counts : how many odd ones there were: "unknown_edges", "self_loops", "zero_weights"
     """
-    file = TableFile.open(path)
+    path = file.path
     if len(file.names) < 2:
         raise ValueError(f"{path} has one column, {file.names[0]!r}; edges need two, of ids")
     if columns is not None and len(columns) != 2:
@@ -52,19 +52,15 @@ def read_edges(
         raise ValueError(f"edges of {path} need two different columns, got {ends[0]!r} twice")
     weighted = [] if weight is None else [file.find(weight, "weights")]
     table = file.read([*ends, *weighted], text=ends)
-    i, j = (nodes.find(ids_of(table, end)) for end in ends)
+    end_ids = [ids_of(table, end) for end in ends]
+    i, j = map(nodes.find, end_ids)
     is_known = (i >= 0) & (j >= 0)
     unknown = len(is_known) - int(np.count_nonzero(is_known))
-    if unknown and not ignore_unknown:
-        rows = np.flatnonzero(~is_known)
-        ids = [table.column(end).take(pa.array(rows[:100])).to_pylist() for end in ends]
-        is_lost = np.stack([i, j])[:, rows[:100]] < 0
-        names = np.array(ids, dtype=object).T[is_lost.T].tolist()  # by row
-        raise ValueError(
-            f"{unknown} edges of {path} name nodes that are not in the nodes file: "
-            f"{examples(names)} (first in row {rows[0] + 1}). Add them, or pass --ignore-unknown "
-            "(in Python ignore_unknown=True)."
-        )
+    if unknown:
+        lost = [ids.filter(pa.array(at < 0)) for ids, at in zip(end_ids, (i, j), strict=True)]
+        first = int(np.argmin(is_known)) + 1
+        what = f"edges of {path} (first in row {first}) name ids that no node has"
+        check_unknown(nodes, lost, (unknown, len(is_known)), what, "Add them", ignore_unknown)
     weights = np.ones(len(is_known)) if not weighted else _weights(table, weighted[0])
     if unknown:
         i, j, weights = i[is_known], j[is_known], weights[is_known]
@@ -79,14 +75,17 @@ def read_edges(
 
 def _headed(file: TableFile, columns: Sequence[Column], nodes: Index) -> TableFile:
     """The file as it is, or without a header if its first line is an edge."""
-    has_names = any(isinstance(c, str) and (c in file.names or not c.isdecimal()) for c in columns)
-    if not file.is_text or has_names:
+    if not file.format.has_header_line or file.has_names(columns):
         return file
     places = [int(column) - 1 for column in columns]
     if not all(0 <= place < len(file.names) for place in places):
         return file
     first = pa.array([file.names[place].strip() for place in places], TEXT)
-    return file.without_header() if (nodes.find(first) >= 0).any() else file
+    if (nodes.find(first) < 0).all():
+        return file
+    if not file.is_text:
+        raise ValueError(file.no_header("is an edge"))
+    return file.without_header()
 
 
 def _weights(table: Table, column: str) -> np.ndarray:

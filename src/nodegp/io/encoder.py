@@ -4,7 +4,8 @@ Each source of features is preprocessed by its kind: numbers are standardised, c
 get TF-IDF, embeddings and other matrices get rows of length one, categories stay one-hot. Then
 each is scaled to a share that goes with the square root of its number of columns, so that neither
 one column drowns a text nor the reverse, and all are set side by side. Rows have a mean squared
-length of one, as the kernels expect; the model takes them with ``preprocessing="raw"``.
+length of one, as the kernels expect; the model takes them as they are (the graph says that they
+are prepared).
 """
 
 from __future__ import annotations
@@ -14,18 +15,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nodegp.budget import blocks, budget
 from nodegp.component import Component, from_dict
 from nodegp.io.arrays import bad_row
 from nodegp.io.columns import CATEGORY, LIST, NUMBER, TEXT
-from nodegp.io.readers import Categories, Findings, Lists, MatrixFile, Numbers, Reader, Words
+from nodegp.io.readers import (
+    Categories,
+    Findings,
+    Lists,
+    MatrixFile,
+    Numbers,
+    Reader,
+    Words,
+    list_reader,
+    numbers,
+)
 from nodegp.io.tables import Table
 from nodegp.neighbours import stack
 from nodegp.preprocessing import UNIT, WORDS, Preprocessor, kind_for
 
-__all__ = ["Encoder"]
+__all__ = ["Encoder", "raw_features"]
 
 # So many numeric columns may be words written out; fewer are measurements, even if mostly zero.
 _MANY_COLUMNS = 100
@@ -122,6 +134,17 @@ class Encoder(Component):
         return encoder
 
 
+def raw_features(table: Table, columns: Mapping[str, str]) -> np.ndarray | None:
+    """Columns of numbers and of lists of them side by side as they are; a gap is an error."""
+    parts = []
+    for name, kind in columns.items():
+        values = numbers(table, name) if kind == NUMBER else Lists.fit(table, name).read(table)
+        is_gap = np.isnan(values) if kind == NUMBER else pc.is_null(table.column(name))
+        table.refuse(name, is_gap, "has no value", "; fill it, or remove the row")
+        parts.append(values)
+    return np.column_stack(parts) if parts else None
+
+
 def _fit_readers(table: Table, columns: Mapping[str, str], findings: Findings) -> list[Reader]:
     """A reader for every source of features."""
 
@@ -132,7 +155,7 @@ def _fit_readers(table: Table, columns: Mapping[str, str], findings: Findings) -
         Numbers.fit(table, named(NUMBER), findings),
         Categories.fit(table, named(CATEGORY), findings),
         *(Words.fit(table, name) for name in named(TEXT)),
-        *(Lists.fit(table, name) for name in named(LIST)),
+        *(list_reader(table, name) for name in named(LIST)),
         *(MatrixFile((), ending, m.shape[1]) for ending, m in table.matrices.items()),
     ]
     return [reader for reader in readers if reader is not None]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.io.tables import Table, is_text
+from nodegp.io.tables import Table, TableFile, is_text
 from nodegp.io.words import listed, short
 
 __all__ = ["TEXT", "Index", "as_names", "examples", "ids_of", "names_of", "without_empty"]
@@ -89,7 +89,10 @@ def as_names(ids: Any) -> pa.Array:
 class Index:
     """Where each name stands in a list of different names."""
 
-    def __init__(self, names: pa.Array | pa.ChunkedArray):
+    def __init__(
+        self, names: pa.Array | pa.ChunkedArray, origin: tuple[TableFile, str] | None = None
+    ):
+        self.origin = origin  # the table and the column that the names are from, if they are
         chunked = isinstance(names, pa.ChunkedArray)
         self.names: pa.Array = names.combine_chunks() if chunked else names
         self._table, self._low = _lookup_table(self.names)

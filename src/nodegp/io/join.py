@@ -14,6 +14,7 @@ from nodegp.graph import Graph, all_edges
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder
 from nodegp.io.ids import TEXT, Index, as_names
+from nodegp.io.keyed import with_features
 from nodegp.io.load import node_index, raw_rows
 from nodegp.io.tables import Column, TableFile
 from nodegp.neighbours import joined_graph, stack
@@ -24,8 +25,8 @@ __all__ = ["join_tables"]
 def join_tables(
     graph: Graph,
     encoder: Encoder,
-    nodes: str | Path,
-    edges: str | Path | None = None,
+    nodes: Any,
+    edges: Any = None,
     *,
     id: Column | None = None,
     usual_id: Column | None = None,
@@ -33,12 +34,15 @@ def join_tables(
     weight: Column | None = None,
     features_npy: str | Path | None = None,
     features_npz: str | Path | None = None,
+    features_table: Any = None,
     knn: int | None = None,
     ignore_unknown: bool = False,
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> tuple[Graph, np.ndarray]:
     """Join new nodes to a known graph.
 
-    The files are as for :class:`TableSource`. Edges may link new nodes to each other and to
+    The tables are as for :class:`TableSource`. Edges may link new nodes to each other and to
     known ones, and known ones to each other; they add to the known edges. A row for a node that
     is known already replaces its features. Without ``id``, the ids are in the column ``usual_id``
     if the file has it, and else in the first. With ``knn`` new nodes are linked to so many nearest
@@ -51,12 +55,16 @@ def join_tables(
     """
     if graph.ids is None:
         raise ValueError("the known graph has no ids, so nothing can be joined to it")
-    file = TableFile.open(nodes)
+    file = TableFile.open(nodes, "nodes", sep, encoding)
     id_name = file.find_id(id, usual_id)
+    if features_table is not None:
+        other = TableFile.open(features_table, "features", sep, encoding)
+        file = with_features(file, other, id_name)
     missing = [name for name in encoder.columns() if name not in file.names]
     if missing:
         raise ValueError(
-            f"{nodes} has no column {missing[0]!r}; the model needs the columns it was fitted with"
+            f"{file.path} has no column {missing[0]!r}; the model needs the columns that it was "
+            "fitted with"
         )
     table = file.read(
         [id_name, *encoder.columns()], text=[id_name, *encoder.columns(as_written=True)]
@@ -67,7 +75,8 @@ def join_tables(
     n_new = len(everyone) - graph.n_nodes
     features = _with_rows(graph.features, features, positions, n_new)
     if edges is not None:
-        new_edges, _ = read_edges(edges, everyone, edge_columns, weight, ignore_unknown)
+        edge_file = TableFile.open(edges, "edges", sep, encoding)
+        new_edges, _ = read_edges(edge_file, everyone, edge_columns, weight, ignore_unknown)
         adjacency = all_edges([graph.adjacency, new_edges])
     elif knn is not None and n_new:
         if features is None:
@@ -77,7 +86,8 @@ def join_tables(
         adjacency = joined.adjacency
     else:
         adjacency = sp.block_diag([graph.adjacency, sp.csr_array((n_new, n_new))])
-    return Graph(adjacency, features, everyone.names.to_numpy(zero_copy_only=False)), positions
+    ids = everyone.names.to_numpy(zero_copy_only=False)
+    return Graph(adjacency, features, ids, is_prepared=True), positions
 
 
 def _numbered(nodes: Index, rows: Index) -> tuple[Index, np.ndarray]:
@@ -88,7 +98,7 @@ def _numbered(nodes: Index, rows: Index) -> tuple[Index, np.ndarray]:
     parts = [nodes.names, rows.names.take(pa.array(new))]
     if parts[0].type != parts[1].type:
         parts = [part.cast(TEXT) for part in parts]
-    return Index(pa.concat_arrays(parts)), positions
+    return Index(pa.concat_arrays(parts), rows.origin), positions
 
 
 def _with_rows(features: Any, rows: Any, positions: np.ndarray, n_new: int) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nodegp.io.ids import TEXT, Index, as_names, examples, ids_of, names_of, without_empty
+from nodegp.io.ids import TEXT, Index, as_names, ids_of, names_of, without_empty
 from nodegp.io.tables import Column, Table, TableFile
+from nodegp.io.unknown import check_unknown, refuse_first_row
 
 __all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels", "targets_of"]
 
@@ -22,7 +23,7 @@ _WHOLE = r"^-?(0|[1-9]\d{0,17})(\.0+)?$"
 
 
 def read_labels(
-    path: str | Path,
+    source: Any,
     ids: Sequence | np.ndarray,
     id: Column | None = None,
     label: Column | None = None,
@@ -30,12 +31,14 @@ def read_labels(
     usual: tuple[str | None, str | None] = (None, None),
     classes: Sequence | np.ndarray | None = None,
     ignore_unknown: bool = False,
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read a file of labels; rows without a label are skipped.
+    """Read a table of labels; rows without a label are skipped.
 
     Parameters
     ----------
-    path : file
+    source : file, or table in memory
     ids : the ids of the graph's nodes, in its order
     id : the column of ids, by name or position from 1; by default the first
     label : the column of labels; by default the one named "label", or the second of two
@@ -43,6 +46,7 @@ def read_labels(
     classes : the classes there are, if they are known
         If they are text, labels that look like numbers are read as text too.
     ignore_unknown : skip ids that no node has, where otherwise they are an error
+    sep, encoding : what separates the fields of a text file, and its encoding; by default found out
 
     Returns
     -------
@@ -50,31 +54,28 @@ def read_labels(
     values : (L,) their labels, int64 or str objects
     """
     index = Index(as_names(ids))
-    positions, labels, _ = _by_position(path, index, (id, label), usual, ignore_unknown)
+    file = TableFile.open(source, "labels", sep, encoding)
+    positions, labels, _ = _by_position(file, index, (id, label), usual, ignore_unknown)
     if classes is not None and len(classes):
         if isinstance(np.asarray(classes).tolist()[0], str):
             labels = labels.cast(TEXT)
         elif labels.type == TEXT:
             raise ValueError(
-                f"{path} has labels that are text, such as {labels[0].as_py()!r}; the model's "
+                f"{file.path} has labels that are text, such as {labels[0].as_py()!r}; the model's "
                 "classes are numbers"
             )
     return positions, labels.to_numpy(zero_copy_only=False)
 
 
 def file_labels(
-    path: str | Path, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
+    file: TableFile, index: Index, id: Column | None, label: Column | None, ignore_unknown: bool
 ) -> tuple[np.ndarray, int]:
-    """Labels of all nodes by a file of their own, and how many were of unknown ids.
+    """Labels of all nodes by a table of their own, and how many were of unknown ids.
 
-    ``id`` is the column of ids if the file has it.
+    ``id`` is the column of ids if the table has it.
     """
     columns, usual = (None, label), (id, None)
-    positions, labels, n_unknown = _by_position(path, index, columns, usual, ignore_unknown)
-    if not len(positions):
-        raise ValueError(
-            f"{path} has labels only for ids that are not in the nodes file, so no node has a label"
-        )
+    positions, labels, n_unknown = _by_position(file, index, columns, usual, ignore_unknown)
     everywhere = np.full(len(index), None, dtype=object)
     everywhere[positions] = _as_objects(pa.chunked_array([labels]))
     return everywhere, n_unknown
@@ -86,20 +87,17 @@ def table_labels(table: Table, column: str) -> np.ndarray:
 
 
 def _by_position(
-    path: str | Path, index: Index, columns: _Columns, usual: _Columns, ignore_unknown: bool
+    file: TableFile, index: Index, columns: _Columns, usual: _Columns, ignore_unknown: bool
 ) -> tuple[np.ndarray, pa.Array, int]:
     """Positions, labels (int64 or text without gaps), and how many were of unknown ids."""
-    file = TableFile.open(path)
+    path = file.path
     id_name = file.find_id(columns[0], usual[0])
     label_name = label_name_in(file, columns[1], usual[1])
     if id_name == label_name:
         raise ValueError(f"column {id_name!r} of {path} cannot be both id and label")
     is_default = columns[0] is None and id_name != usual[0]
-    if is_default and file.is_text and index.find(pa.array([id_name.strip()], TEXT))[0] >= 0:
-        raise ValueError(
-            f"{path} has no header: its first line is for node {id_name.strip()!r}. Add a line "
-            "with the names of the columns, such as id,label"
-        )
+    if is_default:
+        refuse_first_row(file, id_name, index)
     table = file.read([id_name, label_name], text=[id_name, label_name])
     labels = _label_column(table, label_name)
     is_label = pc.is_valid(labels)
@@ -108,12 +106,10 @@ def _by_position(
     positions = index.find(names).astype(np.intp)
     is_known = positions >= 0
     n_unknown = int(np.count_nonzero(~is_known))
-    if n_unknown and not ignore_unknown:
-        raise ValueError(
-            f"{n_unknown} labels of {path} are for nodes that are not in the graph: "
-            f"{examples(names.filter(pa.array(~is_known)).to_pylist())}. Remove them, or pass "
-            "--ignore-unknown (in Python ignore_unknown=True)."
-        )
+    if n_unknown:
+        what = f"labels of {path} are for ids that no node has"
+        lost = names.filter(pa.array(~is_known))
+        check_unknown(index, [lost], (n_unknown, len(labels)), what, "Remove them", ignore_unknown)
     positions, labels = positions[is_known], labels.filter(pa.array(is_known))
     # Each node's label once; two that differ are an error.
     _, first, group = np.unique(positions, return_index=True, return_inverse=True)

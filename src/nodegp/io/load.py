@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
@@ -17,41 +20,45 @@ from nodegp.io.columns import (
     CATEGORY,
     EXCLUDED,
     FEATURE,
+    INDEX,
     NUMBER,
     TEXT,
     feature_columns,
     named_columns,
 )
 from nodegp.io.edges import read_edges
-from nodegp.io.encoder import Encoder
+from nodegp.io.encoder import Encoder, raw_features
 from nodegp.io.identifiers import identifier
 from nodegp.io.ids import Index, ids_of
+from nodegp.io.keyed import with_features
 from nodegp.io.labels import file_labels, label_name_in, table_labels, targets_of
-from nodegp.io.summary import Summary, summarise
+from nodegp.io.networks import read_network
+from nodegp.io.summary import Summary, no_features_of, summarise
 from nodegp.io.tables import Column, Table, TableFile, written_values
 from nodegp.neighbours import table_graph
 from nodegp.preprocessing import Preprocessor
 
-_SHOWN, _SHOWN_BYTES = 3, 1 << 26  # columns that are kept for people unasked, each so large
+__all__ = ["Loaded", "TableSource", "graph_of_tables", "node_index", "raw_rows", "read_tables"]
 
-__all__ = ["Loaded", "TableSource", "node_index", "raw_rows", "read_tables"]
+_SHOWN, _SHOWN_BYTES = 3, 1 << 26  # columns that are kept for people unasked, each so large
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """Files that describe a graph. Any column is given by name, or by position from 1.
+    """Tables that describe a graph, each a file or a table of pandas, polars or pyarrow. Any column
+    is given by name, or by position from 1.
 
     Parameters
     ----------
-    nodes : file with a row per node (.csv, .tsv, .txt, these with .gz, or .parquet)
-    edges : file with a row per edge, optional
+    nodes : table with a row per node, in any of the formats of ``nodegp.io.formats``
+    edges : table with a row per edge, optional
     id : column of the nodes' ids; by default the first
     label : column of class labels, in ``labels`` if that is given and else in ``nodes``
         An empty label means that there is none.
     edge_columns : the two columns of ids in ``edges``; by default the first two
         A text file of edges whose columns are not named needs no header.
     weight : column of weights in ``edges``
-    labels : file of ids and labels, if they are not in ``nodes``
+    labels : table of ids and labels, if they are not in ``nodes``
     features : columns that are features; by default all that hold numbers or lists of them, but
         for those that name their rows (:mod:`nodegp.io.identifiers`)
         Columns of text that are named here are categories.
@@ -61,18 +68,25 @@ class TableSource:
     counts : how words and other counts are weighted: "sqrt-tfidf" or "tfidf"
     categorical : columns of categories, whatever they hold
     features_npy, features_npz : a dense matrix of ``numpy.save``, a sparse one of
-        ``scipy.sparse.save_npz``; rows in the order of the nodes file
+        ``scipy.sparse.save_npz``; rows in the order of the nodes
+    features_table : table of more features, whose rows are found by the id in its column of the
+        same name as the nodes', or else in its first
+    graph : file of GraphML, GEXF or GML, in the place of ``nodes`` and ``edges``
+        The columns of the nodes are then their attributes, those of the edges theirs; the weight
+        is "weight" by default, if there is such an attribute.
     knn : without edges, link each node to so many nearest others by its features
-    ignore_unknown : leave out edges and labels of ids that are not in the nodes file
+    ignore_unknown : leave out edges and labels of ids that are not among the nodes
+    sep, encoding : what separates the fields of text files, and their encoding; by default found
+        out for each
     """
 
-    nodes: str | Path
-    edges: str | Path | None = None
+    nodes: Any = None
+    edges: Any = None
     id: Column | None = None
     label: Column | None = None
     edge_columns: Sequence[Column] | None = None
     weight: Column | None = None
-    labels: str | Path | None = None
+    labels: Any = None
     features: Sequence[Column] | None = None
     text: Sequence[Column] | None = None
     categorical: Sequence[Column] | None = None
@@ -80,19 +94,41 @@ class TableSource:
     show: Sequence[Column] | None = None
     features_npy: str | Path | None = None
     features_npz: str | Path | None = None
+    features_table: Any = None
+    graph: str | Path | None = None
     knn: int | None = None
     ignore_unknown: bool = False
     counts: str = "sqrt-tfidf"
+    sep: str | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
+        if (self.nodes is None) == (self.graph is None):
+            raise ValueError("give nodes, or a graph that has them, and not both")
         for name in ("edge_columns", "features", "text", "categorical", "exclude", "show"):
             if isinstance(getattr(self, name), str | int):
                 raise TypeError(f"{name} must be a list of columns, got {getattr(self, name)!r}")
-        if (self.edges is None) == (self.knn is None):
-            both = "" if self.edges is None else ", but not both"
+        if (self.edges is None and self.graph is None) == (self.knn is None):
+            both = "" if self.knn is None else ", but not both"
             raise ValueError(f"give edges, or knn to build them from the features{both}")
+        if self.graph is not None and self.edges is not None:
+            raise ValueError("give edges or a graph, which has edges of its own, and not both")
         if self.knn is not None and self.knn < 1:
             raise ValueError(f"knn must be at least 1, got {self.knn}")
+
+    def open(self, what: str) -> TableFile:
+        """One of the tables, by the name of its parameter."""
+        title = what.removesuffix("_table")
+        return TableFile.open(getattr(self, what), title, self.sep, self.encoding)
+
+    def unpacked(self) -> TableSource:
+        """The same with tables of nodes and edges in the place of a graph."""
+        if self.graph is None:
+            return self
+        nodes, edges = read_network(self.graph)
+        weight = "weight" if self.weight is None and "weight" in edges.column_names else self.weight
+        ends = edges.column_names[:2]
+        return replace(self, graph=None, nodes=nodes, edges=edges, edge_columns=ends, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,35 +164,64 @@ class Loaded:
 
 
 def read_tables(source: TableSource) -> Loaded:
-    """Read files into a graph whose features are ready for a model with ``preprocessing="raw"``."""
+    """Read tables into a graph whose features are prepared for a model."""
+    source = source.unpacked()
     table, columns, shown, omitted, id_name, label_name = _read_nodes(source)
     nodes = node_index(table, id_name)
     labels, unknown_labels = None, 0
     if source.labels is not None:
         labels, unknown_labels = file_labels(
-            source.labels, nodes, source.id, source.label, source.ignore_unknown
+            source.open("labels"), nodes, source.id, source.label, source.ignore_unknown
         )
     elif label_name is not None:
         labels = table_labels(table, label_name)
     table = table.with_matrices(npy=source.features_npy, npz=source.features_npz)
     encoder, features, findings = Encoder.fit(table, columns, source.counts)
     texts = {name: written_values(table.column(name)) for name in shown}
+    path = table.path
     del table  # a million rows are not kept twice
     counts: dict[str, int] = {}
     if source.edges is not None:
-        adjacency, counts = read_edges(
-            source.edges, nodes, source.edge_columns, source.weight, source.ignore_unknown
-        )
+        adjacency, counts = _edges(source, nodes)
     elif features is None or source.knn is None:
-        raise ValueError(f"{source.nodes} gives no features to find nearest neighbours by")
+        raise ValueError(f"{path} gives no features to find nearest neighbours by")
     else:
         adjacency = table_graph(features, raw_rows(features), source.knn).adjacency
-    graph = Graph(adjacency, features, nodes.names.to_numpy(zero_copy_only=False))
+    graph = Graph(adjacency, features, _ids(nodes), is_prepared=True)
     if counts:
         usable = adjacency.nnz - counts["self_loops"] - counts["zero_weights"]
         counts["repeated_edges"] = usable - graph.n_edges
     counts["unknown_labels"] = unknown_labels
     return Loaded(graph, labels, encoder, findings | omitted | counts, texts, id_name, label_name)
+
+
+def graph_of_tables(source: TableSource) -> Graph:
+    """See :meth:`nodegp.Graph.from_dataframes`: a graph alone, its features prepared only where
+    some are not numbers."""
+    table, columns, _, omitted, id_name, _ = _read_nodes(source)
+    for name, what in omitted["left_out"].items():
+        if what != INDEX:
+            raise ValueError(
+                f"{table.where(name)} holds {what}, not numbers. Name the columns to use in "
+                "features=[...], text=[...] and categorical=[...]."
+            )
+    if omitted["identifiers"]:
+        warnings.warn(no_features_of(omitted["identifiers"]), stacklevel=3)
+    nodes = node_index(table, id_name)
+    is_prepared = not {CATEGORY, TEXT}.isdisjoint(columns.values())
+    features = Encoder.fit(table, columns)[1] if is_prepared else raw_features(table, columns)
+    return Graph(_edges(source, nodes)[0], features, _ids(nodes), is_prepared)
+
+
+def _edges(source: TableSource, nodes: Index) -> tuple[sp.coo_array, dict[str, int]]:
+    return read_edges(
+        source.open("edges"), nodes, source.edge_columns, source.weight, source.ignore_unknown
+    )
+
+
+def _ids(nodes: Index) -> np.ndarray:
+    ids: np.ndarray = nodes.names.to_numpy(zero_copy_only=False)
+    return ids
 
 
 class _Nodes(NamedTuple):
@@ -172,12 +237,14 @@ class _Nodes(NamedTuple):
 
 
 def _read_nodes(source: TableSource) -> _Nodes:
-    file = TableFile.open(source.nodes)
+    file = source.open("nodes")
     id_name = file.find_id(source.id)
+    if source.features_table is not None:
+        file = with_features(file, source.open("features_table"), id_name)
     other_uses, names, label_name = {id_name: "the id"}, [id_name], None
     if source.labels is not None:
         # Labels are elsewhere, but a column of that name here would give them away.
-        label_name = label_name_in(TableFile.open(source.labels), source.label)
+        label_name = label_name_in(source.open("labels"), source.label)
     elif source.label is not None:
         label_name = file.find(source.label, "labels")
         if label_name == id_name:
@@ -203,6 +270,12 @@ def _read_nodes(source: TableSource) -> _Nodes:
         features = [name for name in uses if name not in other_uses]
         table = file.read(None if choose else [*names, *features, *named], text=as_written)
         columns, left_out = feature_columns(table.data.schema, str(file.path), uses, choose)
+    lists = (source.features, source.text, source.categorical)
+    by_name = [source.id, *(column for items in lists for column in items or ())]
+    if len(names) > 1:
+        by_name.append(source.label)
+    if file.format.has_header_line and not file.has_names(by_name):
+        _refuse_row_as_header(table, id_name, None if len(names) == 1 else label_name)
     chosen = [name for name, kind in columns.items() if kind == NUMBER and name not in uses]
     identifiers = {name: why for name in chosen if (why := identifier(table, name))}
     columns = {name: kind for name, kind in columns.items() if name not in identifiers}
@@ -213,11 +286,27 @@ def _read_nodes(source: TableSource) -> _Nodes:
     return _Nodes(table, columns, named, findings, id_name, label_name)
 
 
+def _refuse_row_as_header(table: Table, id_name: str, label_name: str | None) -> None:
+    """Raise if the first line of a file, by which no column was named, looks like a row: the
+    node in it would be lost in silence. (It is not taken for a row, since later rows are known to
+    belong to the same columns by their names.)"""
+    file, reasons = table.file, []
+    cells = [name.strip() for name in file.names]
+    if label_name is not None and label_name.strip() in map(str, table_labels(table, label_name)):
+        reasons.append(f"has the label {label_name.strip()!r}")
+    is_counted = cells in ([str(n + first) for n in range(len(cells))] for first in (0, 1))
+    may_be_id = id_name.strip().isdecimal() and not is_counted
+    if may_be_id and pa.types.is_integer(ids_of(table, id_name).type):
+        reasons.append(f"has the id {id_name.strip()}")
+    if reasons:
+        raise ValueError(file.no_header(" and ".join(reasons)))
+
+
 def node_index(table: Table, id_name: str) -> Index:
     """The nodes' ids, all there and all different."""
     if not len(table):
         raise ValueError(f"{table.path} has a header but no rows; a graph needs nodes")
-    index = Index(ids_of(table, id_name))
+    index = Index(ids_of(table, id_name), (table.file, id_name))
     index.require_different(table.where(id_name))
     return index
 

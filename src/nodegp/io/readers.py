@@ -21,6 +21,7 @@ from nodegp.io.tables import Table, is_list, is_number, is_text
 from nodegp.io.words import amount, listed
 
 __all__ = [
+    "Bags",
     "Categories",
     "Findings",
     "Lists",
@@ -28,6 +29,7 @@ __all__ = [
     "Numbers",
     "Reader",
     "Words",
+    "list_reader",
     "numbers",
 ]
 
@@ -246,6 +248,49 @@ class Lists(Reader):
 
     def describe(self) -> str:
         return f"embedding {self.names[0]!r} ({amount(self.width, 'number')})"
+
+
+@dataclass(frozen=True)
+class Bags(Reader):
+    """A column of lists of the numbers of features that a node has; nothing for a gap, or for a
+    number not met when fitted."""
+
+    known: tuple[int, ...]
+
+    @classmethod
+    def fit(cls, table: Table, name: str) -> Self:
+        values = pc.unique(pc.list_flatten(table.column(name))).drop_null()
+        known = sorted(values.to_pylist())
+        if known and known[0] < 0:
+            raise ValueError(
+                f"{table.where(name)} has lists of different lengths, which are the numbers of "
+                f"features, and {known[0]} in one of them; these count from 0"
+            )
+        return cls((name,), tuple(known))
+
+    def read(self, table: Table) -> sp.csr_array:
+        (name,) = self.names
+        column = table.column(name)
+        if not is_list(column.type):
+            raise ValueError(f"{table.where(name)} holds {column.type}, not lists of numbers")
+        lists = column.cast(pa.large_list(pa.int64())).combine_chunks()
+        rows, values = pc.list_parent_indices(lists), pc.list_flatten(lists)
+        place = Index(pa.array(self.known, pa.int64())).find(values)
+        is_known = place >= 0
+        shape = (len(column), len(self.known))
+        entries = (rows.to_numpy()[is_known], place[is_known])
+        return sp.csr_array((np.ones(int(is_known.sum())), entries), shape=shape)
+
+    def describe(self) -> str:
+        return f"lists {self.names[0]!r} ({amount(len(self.known), 'feature')})"
+
+
+def list_reader(table: Table, name: str) -> Lists | Bags:
+    """Lists of whole numbers that differ in length are of features that a node has."""
+    column = table.column(name)
+    lengths = pc.unique(pc.list_value_length(column).drop_null())
+    is_bag = len(lengths) > 1 and pa.types.is_integer(column.type.value_type)
+    return (Bags if is_bag else Lists).fit(table, name)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from nodegp.graph import Graph
 from nodegp.io.encoder import Encoder
 from nodegp.io.words import amount, listed
 
-__all__ = ["MANY_CLASSES", "Summary", "summarise"]
+__all__ = ["MANY_CLASSES", "Summary", "no_features_of", "summarise"]
 
 MANY_CLASSES = 20  # classes: most data sets have fewer
 _NO_LABEL = frozenset(
@@ -96,11 +96,7 @@ class Summary:
             if alike[name.casefold()] > 1
         ]
         if self.identifiers:
-            names = listed(list(self.identifiers))
-            remarks.append(
-                f"no feature is made of {names}, by the look of it a name of the node; to take "
-                "such columns in, list all features with --features (in Python features=)"
-            )
+            remarks.append(no_features_of(self.identifiers))
         lone = [name for name, count in classes.items() if count < 2]
         if len(classes) > MANY_CLASSES and len(classes) > self.labelled / 5:
             remarks.append(
@@ -119,6 +115,14 @@ class Summary:
         if self.classes is not None:
             data["classes"] = [{"label": k, "count": v} for k, v in self.classes.items()]
         return data
+
+
+def no_features_of(identifiers: Mapping[str, str]) -> str:
+    """That columns name their rows, in words, and how to take them in all the same."""
+    return (
+        f"no feature is made of {listed(list(identifiers))}, by the look of it a name of the node; "
+        "to take such columns in, list all features with --features (in Python features=)"
+    )
 
 
 def summarise(graph: Graph, encoder: Encoder, findings: Mapping[str, Any]) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +16,7 @@ import pyarrow.types as _types
 
 from nodegp.io.arrays import read_matrix
 from nodegp.io.formats import Format, endings, format_of, reading
+from nodegp.io.frames import Frame, arrow_table
 from nodegp.io.words import amount, listed, short
 
 __all__ = [
@@ -42,10 +43,18 @@ class Table:
     """Columns that were read, the file that they came from, and matrices with a row for each of
     theirs by the endings of their own files' names."""
 
-    path: Path
+    file: TableFile
     data: pa.Table
-    is_text: bool  # where a number is only known by how it is written
     matrices: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a number is only known by how it is written."""
+        return self.file.is_text
 
     def __len__(self) -> int:
         return self.data.num_rows
@@ -77,16 +86,22 @@ class TableFile:
     header has its columns' positions for names.
     """
 
-    path: Path
+    path: Path  # or what a table in memory is called
     format: Format
     names: tuple[str, ...]
     schema: pa.Schema | None = None
     header: bool = True
 
     @classmethod
-    def open(cls, path: str | Path) -> TableFile:
-        """Look at a file's first line, or at its schema."""
-        path = Path(path)
+    def open(
+        cls, source: Any, what: str, sep: str | None = None, encoding: str | None = None
+    ) -> TableFile:
+        """Look at a file's first line, or at its schema, or at those of a table of ``what`` in
+        memory."""
+        if not isinstance(source, str | Path):
+            frame, name = Frame(arrow_table(source, what)), Path(f"the {what} table")
+            return cls(name, frame, *frame.columns(name))
+        path = Path(source)
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
         if path.is_dir():
@@ -97,6 +112,7 @@ class TableFile:
         if format_ is None:
             raise ValueError(f"{path} is of no kind that can be read as a table ({endings()})")
         with reading(path):
+            format_ = format_.opened(path, sep, encoding)
             names, schema = format_.columns(path)
         if len(names) > _MOST_COLUMNS:
             raise ValueError(
@@ -113,6 +129,18 @@ class TableFile:
         """The same file, its first line taken for a row."""
         names = tuple(str(n) for n in range(1, len(self.names) + 1))
         return replace(self, names=names, header=False)
+
+    def has_names(self, columns: Iterable[Column | None]) -> bool:
+        """Whether any of these columns is given by its name, not by position."""
+        texts = [column for column in columns if isinstance(column, str)]
+        return any(text in self.names or not text.isdecimal() for text in texts)
+
+    def no_header(self, why: str) -> str:
+        """What to say of a file whose first line is a row."""
+        return (
+            f"{self.path} has no header: its first line {why}. Add a line with the names of the "
+            "columns, such as id,label"
+        )
 
     def find(self, column: Column, what: str) -> str:
         """The name of a column given by name, or by position counted from 1."""
@@ -150,11 +178,12 @@ class TableFile:
         for name in names:
             if counts[name] > 1:
                 raise ValueError(
-                    f"{self.path} has more than one column named {short(name)!r}; rename them"
+                    f"{self.path} has more than one column named {short(name)!r}; rename them, or "
+                    "add a line with the names of the columns if it has none"
                 )
         with reading(self.path, self.names):
             data = self.format.read(self.path, names, text, None if self.header else self.names)
-        return Table(self.path, data, self.is_text)
+        return Table(self, data)
 
 
 def written_values(column: pa.ChunkedArray) -> np.ndarray:

@@ -1,0 +1,41 @@
+"""What a format of tables has to be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Protocol
+
+import pyarrow as pa
+
+__all__ = ["Format", "Names"]
+
+Names = Sequence[str]
+
+
+class Format(Protocol):
+    """One kind of file that holds a table."""
+
+    is_text: ClassVar[bool] = False
+    """Whether a number is known only by how it is written; such files may be compressed."""
+    has_header_line: bool = False
+    """Whether the names of columns are a line of the file, which may be a row if there are none."""
+    can_write: bool = True
+
+    def opened(self, path: Path, sep: str | None, encoding: str | None) -> Format:
+        """The format with what has to be looked for in this file, if anything; a user may force
+        what separates the fields of text, and its encoding."""
+        return self
+
+    def columns(self, path: Path) -> tuple[tuple[str, ...], pa.Schema | None]:
+        """The names of the columns, and their types if those are known before reading."""
+
+    def read(self, path: Path, columns: Names, text: Names, names: Names | None) -> pa.Table:
+        """These columns; those in ``text`` as they are written, if the file is text.
+
+        ``names`` are those of all columns of a text file that has no header.
+        """
+
+    def writer(self, file: BinaryIO, schema: pa.Schema) -> Any:
+        """What has ``write_table(table)`` and ``close()``."""
+        raise TypeError(f"{type(self).__name__} tables are read only")
