@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from nodegp.extras import to_install
+
 __all__ = ["Figure", "Remarks", "Table", "check_available", "page", "panels"]
 
-EXTRA = "reports need matplotlib and jinja2: pip install 'nodegp[reports]'"
 PANEL_WIDTH = 4.2  # inches
 
 
@@ -71,7 +72,8 @@ def check_available() -> None:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise ValueError(f"{EXTRA} ({error})") from None
+        hint = to_install("reports")
+        raise ValueError(f"reports need matplotlib and jinja2: {hint} ({error})") from None
 
 
 def panels(count: int) -> tuple[Any, list[Any]]:

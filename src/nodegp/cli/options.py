@@ -53,6 +53,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "as_json": "Print results as JSON.",
         "quiet": "Print nothing but results.",
         "seed": "For whatever is drawn at random.",
+        "force": "Write over files that are there.",
         "fit out": "The model file to write.",
         "predict out": "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen.",
         "query out": "Table to fill in: .csv, .tsv or .parquet.",
@@ -80,14 +81,15 @@ _ARGUMENTS = {
     "model": ("MODEL", "A model file."),
     "query model": ("[MODEL]", "A model file; none for a cold start."),
     "node": ("NODE", "The node's id."),
+    "folder": ("FOLDER", "Where to; it is made if it is not there."),
 }
 
 # What is not text; how an option is written, where that is not its name; and so on.
 _KINDS: dict[Any, str] = {
-    Path: "model nodes edges labels features_npy features_npz out report",
+    Path: "folder model nodes edges labels features_npy features_npz out report",
     int: "knn seed count folds doubtful",
     float: "coverage abstain_below",
-    bool: "ignore_unknown as_json quiet new_classes",
+    bool: "force ignore_unknown as_json quiet new_classes",
     bool | None: "calibrate",
 }
 _FLAGS = {
