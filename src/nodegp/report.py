@@ -25,6 +25,7 @@ class Table:
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     notes: tuple[str, ...] = ()
+    n_words: int = 2  # columns that hold words, at the left; the others hold numbers
 
     def markdown(self) -> str:
         rows = [self.columns, ["---"] * len(self.columns), *self.rows]

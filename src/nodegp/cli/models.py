@@ -25,7 +25,7 @@ def evaluate(model, compare, report, as_json, quiet, **options):
     are; with --abstain-below, how many nodes get an answer and how many of these are right.
     """
     from nodegp.app import Project
-    from nodegp.app.evaluation import evaluation_page
+    from nodegp.app.page import evaluation_page
     from nodegp.files import check_place, write_atomically
     from nodegp.report import check_available
 
@@ -35,7 +35,7 @@ def evaluate(model, compare, report, as_json, quiet, **options):
     project = Project.open(model, show.Terminal(quiet))
     comparison = project.evaluate(compare=comma_list(compare) or (), **options)
     if report is not None:
-        write_atomically(report, evaluation_page(comparison, str(model)).encode())
+        write_atomically(report, evaluation_page(comparison, project, str(model)).encode())
     if as_json:
         show.as_json(comparison)
         return
