@@ -16,7 +16,7 @@ __all__ = ["write_example"]
 _README = """\
 Tables to try nodegp on. All of it is made up: no such paper was ever written.
 
-papers.csv   300 papers: id, title, year, and the topic of 40 of them
+papers.csv   300 papers: id, title, month, and the topic of 40 of them
 cites.csv    which paper cites which
 answers.csv  the topics of all papers, for you to play the expert
 

@@ -135,13 +135,14 @@ def _reliability(comparison: Comparison) -> Figure:
         curve = one.reliability
         full = curve.count > 0
         x, y = curve.confidence[full], curve.accuracy[full]
-        lengths = abs(curve.interval[full].T - y)
+        # Those of several methods would lie upon each other.
+        lengths = abs(curve.interval[full].T - y) if one is comparison.own else None
         ax.errorbar(x, y, lengths, marker="o", markersize=3, linewidth=1, label=method)
     ax.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1.02), ylim=(-0.02, 1.02))
     if len(comparison.evaluations) > 1:
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, loc="lower right")
     caption = (
         "How often the likeliest class is right, against the probability given to it, with 95 % "
-        "intervals. Above the diagonal a model is too modest, below it too sure."
+        "intervals of nodegp's. Above the diagonal a model is too modest, below it too sure."
     )
     return Figure("reliability", "Reliability", caption, drawing)

@@ -14,9 +14,9 @@ from nodegp.seeds import generator
 __all__ = ["make_papers"]
 
 _N_PAPERS, _N_LABELLED = 300, 40
-_YEARS = 1996, 2020
-_STRAY = 0.15  # share of the parts of a title that may come from any topic
-_WITHIN = 0.75  # share of the citations that are sure to stay within the topic
+_YEARS = 1996, 2021
+_STRAY = 0.1  # share of the parts of a title that may come from any topic
+_WITHIN = 0.6  # share of the citations that are sure to stay within the topic
 _MOST_CITED = 5
 
 _TITLES = (
@@ -97,7 +97,7 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
 def make_papers(seed: int = 0) -> dict[str, dict[str, list]]:
     """Three tables by name, each as columns: ``papers``, ``cites`` and ``answers``.
 
-    Papers have an id, a title, a year and a topic, None for all but 40 of the 300; ``answers`` has
+    Papers have an id, a title, a month and a topic, None for all but 40 of the 300; ``answers`` has
     the topics of all of them. The same seed makes the same tables.
     """
     rng = generator(seed)
@@ -109,12 +109,13 @@ def make_papers(seed: int = 0) -> dict[str, dict[str, list]]:
             titles[_title(rng, topic)] = None
     citing, cited = _citations(rng, topics)
     papers = np.array([f"p{number + 1}" for number in range(_N_PAPERS)])
+    months = (np.linspace(*_YEARS, _N_PAPERS) * 12).astype(int)
     labelled = rng.permutation(_N_PAPERS) < _N_LABELLED
     return {
         "papers": {
             "paper": papers.tolist(),
             "title": list(titles),
-            "year": np.linspace(*_YEARS, _N_PAPERS).astype(int).tolist(),
+            "published": [f"{m // 12}-{m % 12 + 1:02d}" for m in months],
             "topic": [
                 t if known else None for t, known in zip(topics.tolist(), labelled, strict=True)
             ],
