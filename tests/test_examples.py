@@ -9,7 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from nodegp.cli.app import app
+
+_FIT = typer.main.get_command(app).commands["fit"]
+READS_KEYED_FEATURES = any(option.name == "features_table" for option in _FIT.params)
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -82,11 +87,24 @@ def check_own_tables(output):
     assert "The same by class" in output
 
 
+def check_newcomer(output):
+    assert "1 numeric column" in output  # neither the id nor the row number is a feature
+    assert "(7 words)" in output  # with their accents
+    assert "lists 'features'" in output
+    assert "False 24, True 16" in output
+    before, after = numbers("leave-one-out", output)
+    assert min(before, after) > 80
+    assert "5 new, 0 replaced" in output
+    assert "45 in 2 classes" in output
+    assert "300 predictions written to predictions.csv" in output
+
+
 EXAMPLES = {
     "active_learning.py": (["--auto", "--questions", "20"], check_active_learning),
     "calibration.py": ([], check_calibration),
     "first_fit.py": ([], check_first_fit),
     "gpytorch_kernel.py": ([], check_gpytorch_kernel),
+    "newcomer.py": ([], check_newcomer),
     "new_nodes.py": ([], check_new_nodes),
     "own_tables.py": ([], check_own_tables),
     "scikit_learn.py": ([], check_scikit_learn),
@@ -96,6 +114,8 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_says_what_it_should(name, tmp_path):
     args, check = EXAMPLES[name]
+    if name == "newcomer.py" and not READS_KEYED_FEATURES:
+        pytest.skip("`nodegp fit` has no --features-table yet")
     check(run(name, *args, cwd=tmp_path))
     assert list(tmp_path.iterdir()) == []
 
