@@ -134,15 +134,12 @@ def _title(rng: np.random.Generator, topic: str) -> str:
     return title[0].upper() + title[1:]
 
 
-def _citations(rng: np.random.Generator, topics: np.ndarray) -> tuple[list[int], list[int]]:
-    """Who cites whom: some papers of before, most of them of the same topic."""
-    citing: list[int] = []
-    cited: list[int] = []
+def _citations(rng: np.random.Generator, topics: np.ndarray) -> np.ndarray:
+    """Who cites whom, in two rows: some papers of before, most of them of the same topic."""
+    pairs: set[tuple[int, int]] = set()
     for paper in range(1, len(topics)):
         same = np.flatnonzero(topics[:paper] == topics[paper])
         for _ in range(rng.integers(1, _MOST_CITED + 1)):
             within = len(same) and rng.random() < _WITHIN
-            citing.append(paper)
-            cited.append(int(rng.choice(same) if within else rng.integers(paper)))
-    pairs = sorted(set(zip(citing, cited, strict=True)))
-    return [a for a, _ in pairs], [b for _, b in pairs]
+            pairs.add((paper, int(rng.choice(same) if within else rng.integers(paper))))
+    return np.array(sorted(pairs)).T
