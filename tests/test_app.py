@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nodegp
+from browser import look_in_a_browser
 from nodegp.app import ModelOptions, OptionError, Project
 from nodegp.app.frontend import STRATEGY_NAMES, plain
+from nodegp.app.page import evaluation_page
 from tables import NAMES, rows_of, write_csv, write_tables
 
 TABLES = {"nodes": "nodes.csv", "edges": "edges.csv", "id": "node", "label": "kind"}
@@ -205,8 +209,6 @@ def test_classes_that_are_numbers_may_be_written(folder):
 
 
 def test_comparison_is_data_and_a_page(project):
-    from nodegp.app.evaluation import evaluation_page
-
     result = project.evaluate(folds=3, compare=["lp"], coverage=0.8, abstain_below=0.5)
     assert project.progress.stages[-2:] == [("nodegp: 3 fits", 3), ("lp: 3 fits", 3)]
     assert project.progress.steps == 6
@@ -215,13 +217,59 @@ def test_comparison_is_data_and_a_page(project):
     assert found["nodegp"]["n"] == 20
     titles = [table.title for table in result.tables()]
     assert titles[0] == "3 folds, 20 labels"
-    assert titles[-2:] == ["Confusion", "Reliability"]
-    assert "<svg" in evaluation_page(result, "mine")
+    assert titles[-3:] == ["Precision and recall", "Confusion", "Reliability"]
     leave_one_out = project.evaluate()
     assert leave_one_out.own.how == "leave-one-out"
     unseen = project.evaluate(labels="truth.csv")
     assert project.progress.notes == ["20 labels of truth.csv were fitted to and are left out"]
     assert unseen.own.nodes.tolist() == list(range(20, 40))
+
+
+def test_precision_and_recall_count_nodes(project):
+    own, table = project.evaluate().own, project.evaluate().by_class()
+    predicted = own.proba.argmax(axis=1)
+    for c, (name, *row) in enumerate(table.rows):
+        assert name == NAMES[c]
+        for count, share, interval, chosen in zip(
+            *(row[i::3] for i in range(3)), (predicted == c, own.y == c), strict=True
+        ):
+            assert count == chosen.sum()
+            if count:
+                assert share == np.mean((predicted == own.y)[chosen])
+            else:
+                assert np.isnan(share)
+                assert interval == ""
+
+
+def test_the_page_says_what_was_evaluated_and_what_went_wrong(project, tmp_path):
+    result = project.evaluate(folds=3, compare=["lp"], coverage=0.8, abstain_below=0.5)
+    text = evaluation_page(result, project, "mine <b>")
+    assert "mine &lt;b&gt;" in text
+    assert "<svg" in text
+    assert f"{date.today().isoformat()}, with nodegp {nodegp.__version__}" in text
+    edges = project.graph.n_edges
+    for words in ("20 labels in 3 classes", "3 folds", f"40 nodes, {edges} edges", "lp"):
+        assert words in text
+    assert "s.e." not in text
+    own = result.own
+    wrong = np.flatnonzero(own.proba.argmax(axis=1) != own.y)
+    assert len(wrong) >= 2
+    assert f"{len(wrong)} of 20 predictions are wrong" in text
+    listed = re.findall(r'<td class="words">(n\d{3})</td>', text)
+    worst = wrong[np.argsort(-own.proba.max(axis=1)[wrong], kind="stable")][:10]
+    assert listed == project.ids[own.nodes[worst]].tolist()
+    (tmp_path / "page.html").write_text(text)
+    look_in_a_browser(tmp_path / "page.html", tmp_path)
+
+
+def test_neighbours_of_a_mistake_are_counted_by_their_labels():
+    star = nodegp.Graph(np.array([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]))
+    project = Project(star)
+    project.answer({1: "a", 2: "b"})
+    project.fit()
+    truth = {0: project.classes[project.model.predict_proba(nodes=[0])[0].argmin()]}
+    text = evaluation_page(project.evaluate(labels=truth), project, "star")
+    assert "a 1, b 1, 1 without a label" in text
 
 
 def test_options_make_the_model():

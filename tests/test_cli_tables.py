@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import networkx
 import numpy as np
@@ -30,6 +31,35 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def here(folder, monkeypatch):
     monkeypatch.chdir(folder)
+
+
+# --- example --------------------------------------------------------------------------------------
+
+
+def test_the_example_can_be_learnt_but_not_to_perfection(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("example papers")
+    line = done.stdout.splitlines()[-1]  # what to do next
+    run(line.removeprefix("nodegp "))
+    scores = run_json("evaluate topics.nodegp --labels papers/answers.csv")["nodegp"]
+    assert scores["n"] == 260
+    assert 0.8 < scores["accuracy"] < 0.95
+    assert "made up" in (tmp_path / "papers" / "README.txt").read_text()
+
+
+def test_the_example_writes_over_nothing_unless_told(tmp_path):
+    folder = tmp_path / "new" / "papers"
+    paths = run_json(f"example {folder}")["files"]
+    first = [Path(path).read_bytes() for path in paths]
+    with pytest.raises(ValueError, match=r"has papers\.csv, .*README\.txt already.*--force"):
+        run(f"example {folder} --seed 1")
+    assert [Path(path).read_bytes() for path in paths] == first
+    run(f"example {folder} --seed 1 --force")
+    assert Path(paths[0]).read_bytes() != first[0]
+    run(f"example {folder} --force")
+    assert [Path(path).read_bytes() for path in paths] == first
+    with pytest.raises(NotADirectoryError, match=r"papers\.csv is a file; name a folder"):
+        run(f"example {paths[0]}")
 
 
 # --- fit and info ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from nodegp import plugins
 from nodegp.datasets import Dataset, load_cora, load_dataset
+from nodegp.datasets.papers import make_papers
 from nodegp.graph import Graph
 from nodegp_paper.datasets import load_planetoid
 from nodegp_paper.datasets import planetoid as planetoid_module
@@ -331,3 +332,29 @@ def test_dataset_is_checked_and_frozen(cora):
     with pytest.raises(ValueError, match="1 class names"):
         Dataset("toy", Graph(sp.eye_array(3)), np.array([0, 1, 0]), {}, ("a",))
     assert "2,708 nodes" in repr(cora)
+
+
+# --- made-up papers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_made_up_papers_are_readable_and_mostly_cite_their_own_topic(seed):
+    papers, cites, answers = make_papers(seed).values()
+    topics = dict(zip(answers["paper"], answers["topic"], strict=True))
+    assert list(topics) == papers["paper"]
+    assert len(set(papers["title"])) == len(topics) == 300
+    assert all(title[0].isupper() and "{" not in title for title in papers["title"])
+    labels = {p: t for p, t in zip(papers["paper"], papers["topic"], strict=True) if t is not None}
+    assert len(labels) == 40
+    assert set(labels.values()) == {"language", "networks", "statistics", "vision"}
+    assert labels.items() <= topics.items()
+    pairs = list(zip(cites["citing"], cites["cited"], strict=True))
+    assert len(set(pairs)) == len(pairs)
+    month = dict(zip(papers["paper"], papers["published"], strict=True))
+    assert all(month[one] >= month[other] and one != other for one, other in pairs)
+    assert 0.6 < np.mean([topics[one] == topics[other] for one, other in pairs]) < 0.8
+
+
+def test_made_up_papers_follow_their_seed():
+    assert make_papers(3) == make_papers(3)
+    assert make_papers(3) != make_papers(4)

@@ -18,6 +18,7 @@ import typer
 
 import nodegp
 from nodegp.cli.app import app
+from tables import rows_of, run, write_csv
 
 ROOT = Path(__file__).resolve().parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
@@ -89,6 +90,28 @@ def commands(page: Path) -> Iterator[str]:
 def test_commands_in_shell_blocks_are_understood(page):
     for line in commands(page):
         understood(line)
+
+
+@pytest.mark.parametrize("source", ["README.md", "README.txt"])
+def test_the_commands_for_newcomers_run_from_the_example_to_the_end(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if source == "README.md":
+        folder, lines = "papers/", list(commands(README))
+        assert [line.split()[1] for line in lines[:2]] == ["example", "fit"]
+        assert [line.split()[1] for line in lines[-2:]] == ["update", "explain"]
+    else:
+        folder = ""
+        run("example .")
+        lines = [line for line in Path(source).read_text().splitlines() if line[:7] == "nodegp "]
+        assert len(lines) == 6
+    for line in lines:
+        if " update " in line:
+            answers = {row["paper"]: row["topic"] for row in rows_of(f"{folder}answers.csv")}
+            asked = [row["paper"] for row in rows_of("ask.csv")]
+            assert len(asked) == 10
+            write_csv(Path("ask.csv"), [["paper", "topic"], *[[p, answers[p]] for p in asked]])
+        run(line.partition("#")[0].removeprefix("nodegp "))
+    assert nodegp.load("topics.nodegp").labelled_.size == 50
 
 
 def understood(line: str) -> None:

@@ -79,7 +79,19 @@ def check_own_tables(output):
     assert "300 predictions written to kinds.csv" in output
     assert numbers("right for", output)[0] > 75
     assert "fill in 'kind', then: nodegp update kinds.nodegp --labels ask.csv" in output
-    assert "The same by class" in output
+    assert "Labels that speak for" in output
+
+
+def check_newcomer(output):
+    assert "1 numeric column" in output  # neither the id nor the row number is a feature
+    assert "(7 words)" in " ".join(output.split())  # with their accents
+    assert "lists 'features'" in output
+    assert "False 24, True 16" in output
+    before, after = numbers("leave-one-out", output)
+    assert min(before, after) > 80
+    assert "5 new, 0 replaced" in output
+    assert "45 in 2 classes" in output
+    assert "300 predictions written to predictions.csv" in output
 
 
 EXAMPLES = {
@@ -87,6 +99,7 @@ EXAMPLES = {
     "calibration.py": ([], check_calibration),
     "first_fit.py": ([], check_first_fit),
     "gpytorch_kernel.py": ([], check_gpytorch_kernel),
+    "newcomer.py": ([], check_newcomer),
     "new_nodes.py": ([], check_new_nodes),
     "own_tables.py": ([], check_own_tables),
     "scikit_learn.py": ([], check_scikit_learn),

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from browser import look_in_a_browser
 from nodegp_paper.experiments import command as reproduction
 from nodegp_paper.experiments.figures import learning_curves
 from nodegp_paper.experiments.plan import plan
@@ -160,49 +160,11 @@ def test_everything_in_its_quick_version(tmp_path):
     assert "1 runs, 1 finished before; about 0 s to go" in again.stderr
     # What belongs to the same experiments stays in the report.
     assert (out / "report.html").read_text() == page
-    _look_in_a_browser(out / "report.html", tmp_path)
+    look_in_a_browser(out / "report.html", tmp_path)
 
 
 def _is_shown(name: str) -> bool:
     return Path(name).suffix in (".md", ".svg", ".png", ".html")
-
-
-def _look_in_a_browser(page: Path, tmp_path: Path) -> None:
-    """The page fits its window, at desktop and phone width, and every drawing has a size."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        return  # looked at by hand; the rest of this test needs none
-    probe = """<script>addEventListener("load", () => {
-      const svgs = [...document.querySelectorAll("figure svg")];
-      document.title = JSON.stringify([document.documentElement.scrollWidth, innerWidth,
-        svgs.every(s => s.getBoundingClientRect().height > 100)]);
-    });</script>"""
-    copy = tmp_path / "probe.html"
-    copy.write_text(page.read_text().replace("</head>", probe + "</head>"))
-    for width in (1280, 500):  # headless windows are no narrower than 500
-        dom = subprocess.run(
-            [
-                browser,
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--no-first-run",
-                f"--user-data-dir={tmp_path / f'profile{width}'}",
-                f"--window-size={width},900",
-                "--dump-dom",
-                copy.as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
-        found = re.search(r"<title>(.*?)</title>", dom).group(1)
-        scroll_width, inner_width, drawn = json.loads(found)
-        assert scroll_width <= inner_width
-        assert drawn
 
 
 @pytest.mark.parametrize(

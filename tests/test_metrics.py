@@ -9,6 +9,7 @@ import pytest
 import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from nodegp import metrics
 from nodegp_paper.metrics import area_under_learning_curve, debiased_calibration_error
@@ -171,6 +172,19 @@ def test_reliability_curve_counts_every_node_once(case, n_bins):
     assert np.sum(curve.accuracy[full] * curve.count[full]) / len(y) == pytest.approx(
         metrics.accuracy(y, proba)
     )
+
+
+@given(st.integers(1, 200), st.floats(0, 1))
+def test_wilson_intervals_are_those_of_scipy(count, share):
+    right = round(share * count)
+    expected = binomtest(right, count).proportion_ci(0.95, "wilson")
+    assert metrics.wilson_interval(right / count, count) == pytest.approx(expected, abs=1e-12)
+
+
+def test_reliability_has_an_interval_in_bins_that_are_not_empty():
+    curve = metrics.reliability_curve([0, 0, 1], [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]], n_bins=2)
+    assert np.isnan(curve.interval[0]).all()
+    assert curve.interval[1] == pytest.approx(metrics.wilson_interval(2 / 3, 3))
 
 
 def test_a_confidence_on_an_edge_belongs_to_the_lower_bin():

@@ -21,10 +21,13 @@ __all__ = [
     "expected_calibration_error",
     "log_loss",
     "reliability_curve",
+    "wilson_interval",
 ]
 
 # Probabilities are clipped to at least this before their logarithm is taken.
 LOG_LOSS_EPS = 1e-15
+
+_DEVIATIONS = 1.959963984540054  # of a normal variable: 95 % lie within so many standard ones
 
 _SUM_TOLERANCE = 1e-3  # float32 softmax outputs over many classes are off by about 1e-6
 
@@ -37,6 +40,7 @@ class ReliabilityCurve:
     confidence: NDArray[np.float64]  # (n_bins,) mean top-label probability
     accuracy: NDArray[np.float64]  # (n_bins,) share of right answers
     count: NDArray[np.int64]  # (n_bins,)
+    interval: NDArray[np.float64]  # (n_bins, 2) that holds the true accuracy in 95 % of cases
 
 
 def accuracy(y: ArrayLike, proba_or_pred: ArrayLike) -> float:
@@ -99,7 +103,20 @@ def reliability_curve(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> Relia
     with np.errstate(invalid="ignore"):  # 0 / 0 in an empty bin is the NaN we promise
         mean_confidence = np.bincount(which, weights=confidence, minlength=n_bins) / count
         mean_accuracy = np.bincount(which, weights=right, minlength=n_bins) / count
-    return ReliabilityCurve(edges, mean_confidence, mean_accuracy, count)
+        interval = wilson_interval(mean_accuracy, count)
+    return ReliabilityCurve(edges, mean_confidence, mean_accuracy, count, interval)
+
+
+def wilson_interval(share: ArrayLike, count: ArrayLike) -> NDArray[np.float64]:
+    """(..., 2) 95 % interval of the probability of which so many draws show this share.
+
+    Wilson's, which also holds for few draws and for shares of 0 and 1; NaN if there are no draws.
+    """
+    share, count = np.asarray(share, np.float64), np.asarray(count, np.float64)
+    square = _DEVIATIONS**2
+    middle = count * share + square / 2
+    spread = _DEVIATIONS * np.sqrt(count * share * (1 - share) + square / 4)
+    return np.stack([middle - spread, middle + spread], axis=-1) / (count + square)[..., None]
 
 
 def expected_calibration_error(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:

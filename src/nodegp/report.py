@@ -10,10 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from nodegp.extras import to_install
+
 __all__ = ["Figure", "Remarks", "Table", "check_available", "is_page", "page", "panels"]
 
 GENERATOR = '<meta name="generator" content="nodegp">'
-EXTRA = "reports need matplotlib and jinja2: pip install 'nodegp[reports]'"
 PANEL_WIDTH = 4.2  # inches
 
 
@@ -26,6 +27,7 @@ class Table:
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     notes: tuple[str, ...] = ()
+    n_words: int = 2  # columns that hold words, at the left; the others hold numbers
 
     def markdown(self) -> str:
         rows = [self.columns, ["---"] * len(self.columns), *self.rows]
@@ -73,7 +75,8 @@ def check_available() -> None:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise ValueError(f"{EXTRA} ({error})") from None
+        hint = to_install("reports")
+        raise ValueError(f"reports need matplotlib and jinja2: {hint} ({error})") from None
 
 
 def panels(count: int) -> tuple[Any, list[Any]]:

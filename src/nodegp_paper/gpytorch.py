@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from nodegp.budget import blocks, budget
 from nodegp.component import as_component
+from nodegp.extras import to_install
 from nodegp.filters import AdditiveFilter, Filter, NeighbourMean
 from nodegp.graph import Graph, check_nodes
 from nodegp.kernels import Linear
@@ -29,7 +30,7 @@ try:
     import gpytorch
 except ImportError as error:
     raise ImportError(
-        "nodegp_paper.gpytorch needs gpytorch: pip install 'nodegp[interop]'", name=error.name
+        f"nodegp_paper.gpytorch needs gpytorch: {to_install('interop')}", name=error.name
     ) from error
 
 __all__ = ["GraphKernel"]

@@ -1,5 +1,4 @@
-"""A model and others on the same labels: who predicts them how well, as data and as one
-self-contained page."""
+"""A model and others on the same labels: who predicts them how well, as data."""
 
 from __future__ import annotations
 
@@ -9,28 +8,30 @@ from typing import Any, NamedTuple
 
 from nodegp.app.frontend import OptionError, plain
 from nodegp.evaluation import Evaluation
+from nodegp.metrics import wilson_interval
 from nodegp.plugins import baselines
-from nodegp.report import Figure, Table, page, panels
 
-__all__ = ["Comparison", "ScoreTable", "evaluation_page", "rivals"]
+__all__ = ["INTERVAL", "Comparison", "ScoreTable", "rivals"]
+
+INTERVAL = "95 % interval"
 
 # Columns of tables, and the scores that stand in them.
 _SCORES = {
     "accuracy": "accuracy",
-    "± s.e.": "accuracy_error",
+    "standard error": "accuracy_error",
     "log loss": "log_loss",
-    "Brier": "brier",
+    "Brier score": "brier",
     "calibration error": "calibration_error",
 }
 _SETS = {
     "hold the true class": "set_coverage",
-    "± s.e.": "set_coverage_error",
+    "standard error": "set_coverage_error",
     "classes in a set": "set_size",
 }
 _ANSWERS = {
     "answered": "answered",
     "right among them": "answered_accuracy",
-    "± s.e.": "answered_accuracy_error",
+    "standard error": "answered_accuracy_error",
 }
 
 
@@ -90,15 +91,35 @@ class Comparison:
         """Of this library: how often it is right when it is so sure."""
         curve = self.own.reliability
         rows = [
-            [f"{curve.edges[i]:.2f} to {curve.edges[i + 1]:.2f}", mean, curve.accuracy[i], count]
-            for i, (mean, count) in enumerate(zip(curve.confidence, curve.count, strict=True))
-            if count
+            [
+                _range(curve.edges[i : i + 2]),
+                curve.confidence[i],
+                curve.accuracy[i],
+                _range(curve.interval[i]),
+                curve.count[i],
+            ]
+            for i in curve.count.nonzero()[0]
         ]
-        return ScoreTable("Reliability", ["confidence", "mean", "right", "nodes"], rows)
+        return ScoreTable("Reliability", ["confidence", "mean", "right", INTERVAL, "nodes"], rows)
+
+    def by_class(self) -> ScoreTable:
+        """Of this library: how much of what it calls a class is one, and how much of a class it
+        finds."""
+        confusion = self.own.confusion
+        right, counts = confusion.diagonal(), (confusion.sum(axis=0), confusion.sum(axis=1))
+        rows = [
+            [str(name), *(cell for count in counts for cell in _share(right[c], count[c]))]
+            for c, name in enumerate(self.own.classes)
+        ]
+        heads = ["predicted", "precision", INTERVAL, "true", "recall", INTERVAL]
+        return ScoreTable("Precision and recall", ["class", *heads], rows)
 
     def tables(self) -> list[ScoreTable]:
         """All of these."""
-        return [self.scores(), *self.doubt(), self.confusion(), self.reliability()]
+        return [
+            *(self.scores(), *self.doubt(), self.by_class()),
+            *(self.confusion(), self.reliability()),
+        ]
 
     def _table(self, title: str, columns: dict[str, str]) -> ScoreTable:
         """Some scores of the methods that have them."""
@@ -111,6 +132,17 @@ class Comparison:
         return ScoreTable(title, ["method", *columns], rows)
 
 
+def _share(part: int, count: int) -> list[Any]:
+    """A number of nodes, the share of a part of them and its interval."""
+    if not count:
+        return [0, float("nan"), ""]
+    return [count, part / count, _range(wilson_interval(part / count, count))]
+
+
+def _range(ends: Any) -> str:
+    return f"{ends[0]:.2f} to {ends[1]:.2f}"
+
+
 def rivals(names: Sequence[str], seed: int) -> dict[str, Any]:
     """The methods to compare with, not yet fitted."""
     registry = baselines() if names else {}
@@ -120,54 +152,3 @@ def rivals(names: Sequence[str], seed: int) -> dict[str, Any]:
                 f"`compare`: there is no {name!r}; choose among {', '.join(registry)}", "compare"
             )
     return {name: registry[name](random_state=seed, unlabelled=None) for name in names}
-
-
-def evaluation_page(comparison: Comparison, name: str) -> str:
-    """HTML with scores, doubts, reliability and confusion; ``name`` is what was evaluated."""
-
-    def table(name: str, source: ScoreTable, *notes: str) -> Table:
-        # The second column is for words, as in the laboratory's reports.
-        rows = [(head, "", *map(_cell, values)) for head, *values in source.rows]
-        return Table(name, source.title, (source.columns[0], "", *source.columns[1:]), rows, notes)
-
-    columns = ["method", "accuracy %", "s.e.", "log loss", "Brier score", "calibration error"]
-    rows = [
-        [method, f"{100 * accuracy:.1f}", f"{100 * error:.1f}", *rest]
-        for method, accuracy, error, *rest in comparison.scores().rows
-    ]
-    how_to_read = (
-        "Log loss in nats, Brier score from 0 to 2, calibration error over 15 bins of equal width: "
-        "the smaller the better. s.e.: standard error of the accuracy."
-    )
-    parts: list[Table | Figure] = [
-        table("scores", ScoreTable("Scores", columns, rows), how_to_read),
-        *(table(f"doubt-{number}", one) for number, one in enumerate(comparison.doubt())),
-        _reliability(comparison),
-        table("confusion", comparison.confusion(), "Rows: true classes; columns: predicted ones."),
-    ]
-    own = comparison.own
-    lead = f"{name}: {own.how}, {len(own.y):,} labels in {len(own.classes)} classes."
-    return page("How good are the predictions?", lead, parts)
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def _reliability(comparison: Comparison) -> Figure:
-    drawing, (ax,) = panels(1)
-    ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
-    for method, one in comparison.evaluations.items():
-        curve = one.reliability
-        full = curve.count > 0
-        ax.plot(
-            curve.confidence[full], curve.accuracy[full], marker="o", markersize=3, label=method
-        )
-    ax.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
-    if len(comparison.evaluations) > 1:
-        ax.legend(frameon=False)
-    caption = (
-        "How often the likeliest class is right, against the probability given to it. Above the "
-        "diagonal a model is too modest, below it too sure."
-    )
-    return Figure("reliability", "Reliability", caption, drawing)

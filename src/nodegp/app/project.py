@@ -8,7 +8,6 @@ something is wrong with what it was given.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,15 @@ from nodegp.app.explanation import explain
 from nodegp.app.frontend import SILENT, OptionError, Progress, check_share, refuse_without
 from nodegp.app.model import DEFAULT, ModelOptions, describe, refuse_amounts
 from nodegp.app.predictions import Predictions
-from nodegp.app.questions import Labels, Questions, as_pairs, changes, positions, require_classes
+from nodegp.app.questions import (
+    Labels,
+    Questions,
+    as_pairs,
+    changes,
+    labels_around,
+    positions,
+    require_classes,
+)
 from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.io import Encoder, Loaded, Summary, TableSource, join_tables, read_labels, read_tables
@@ -294,7 +301,7 @@ class Project:
         id, label = self._columns
         columns: dict[str, list[Any]] = {id: self.ids[nodes].tolist(), label: [""] * len(nodes)}
         columns |= {name: values[nodes].tolist() for name, values in beside.items()}
-        columns["neighbours"] = [self._neighbours(node, y) for node in nodes.tolist()]
+        columns["neighbours"] = [labels_around(self.graph, node, y) for node in nodes]
         if self.model is not None and len(nodes):
             table = self.model.predict_frame(self.graph, nodes)
             columns["predicted"] = table["label"].to_pylist()
@@ -392,15 +399,6 @@ class Project:
     def _columns(self) -> tuple[str, str]:
         """The user's names of the columns of ids and labels."""
         return self.tables.get("id", "id"), self.tables.get("label", "label")
-
-    def _neighbours(self, node: int, labels: np.ndarray) -> str:
-        """The labels around a node, the commonest first, and how many neighbours have none."""
-        start, stop = self.graph.adjacency.indptr[node : node + 2]
-        around = labels[self.graph.adjacency.indices[start:stop]].tolist()
-        counts = Counter(str(label) for label in around if label is not None).most_common()
-        without = around.count(None)
-        texts = [f"{label} {count}" for label, count in counts]
-        return ", ".join([*texts, f"{without} without a label"] if without else texts)
 
     def _with_answers(self) -> np.ndarray:
         """The labels, with the answers that wait."""

@@ -3,6 +3,7 @@ tables or as pairs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,9 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from nodegp.app.frontend import OptionError, plain
+from nodegp.graph import Graph
 from nodegp.io.ids import TEXT, Index, as_names
 
-__all__ = ["Labels", "Questions", "as_pairs", "changes", "positions", "require_classes"]
+__all__ = [
+    "Labels",
+    "Questions",
+    "as_pairs",
+    "changes",
+    "labels_around",
+    "positions",
+    "require_classes",
+]
 
 # A table of ids and labels (a file, or a dataframe), or pairs of them.
 Labels = str | Path | Mapping[Any, Any] | Iterable[tuple[Any, Any]]
@@ -72,6 +82,17 @@ def as_pairs(
             raise ValueError(f"there are two different labels for node {name!r}; keep one")
         kinds = {type(label)}
     return answers
+
+
+def labels_around(graph: Graph, node: int, labels: np.ndarray) -> str:
+    """The labels of a node's neighbours, the commonest first, and how many have none."""
+    start, stop = graph.adjacency.indptr[node : node + 2]
+    around = labels[graph.adjacency.indices[start:stop]].tolist()
+    counts = Counter(str(label) for label in around if label is not None)
+    parts = [f"{label} {count:,}" for label, count in counts.most_common()]
+    if without := around.count(None):
+        parts.append(f"{without:,} without a label")
+    return ", ".join(parts) or "no neighbours"
 
 
 def changes(before: np.ndarray, values: np.ndarray) -> dict[str, int]:

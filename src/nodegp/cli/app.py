@@ -27,7 +27,7 @@ _LONGEST = 800  # characters of an error
 _OWN = "Your own graph"
 _PAPER = "The paper and its data"
 for _command in (
-    *(tables.fit, tables.predict, models.evaluate, tables.query),
+    *(tables.example, tables.fit, tables.predict, models.evaluate, tables.query),
     *(models.update, models.explain, models.info),
 ):
     app.command(rich_help_panel=_OWN)(_command)

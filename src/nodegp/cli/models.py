@@ -25,8 +25,8 @@ def evaluate(model, compare, report, force, as_json, quiet, **options):
     are; with --abstain-below, how many nodes get an answer and how many of these are right.
     """
     from nodegp.app import Project
-    from nodegp.app.evaluation import evaluation_page
     from nodegp.app.outputs import check_page_place
+    from nodegp.app.page import evaluation_page
     from nodegp.files import write_atomically
     from nodegp.report import check_available
 
@@ -36,7 +36,7 @@ def evaluate(model, compare, report, force, as_json, quiet, **options):
     project = Project.open(model, terminal.Terminal(quiet))
     comparison = project.evaluate(compare=comma_list(compare) or (), **options)
     if report is not None:
-        write_atomically(report, evaluation_page(comparison, str(model)).encode())
+        write_atomically(report, evaluation_page(comparison, project, str(model)).encode())
     if as_json:
         terminal.as_json(comparison)
         return

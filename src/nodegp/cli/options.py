@@ -64,6 +64,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "quiet": "Print nothing but results.",
         "seed": "For whatever is drawn at random.",
         "force": "Replace a file that nodegp did not write, or that has answers in it.",
+        "example force": "Write over files that are there.",
         "fit out": "The model file to write.",
         "predict out": "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen.",
         "query out": "Table to fill in: .csv, .tsv or .parquet.",
@@ -91,11 +92,13 @@ _ARGUMENTS = {
     "model": ("MODEL", "A model file."),
     "query model": ("[MODEL]", "A model file; none for a cold start."),
     "node": ("NODE", "The node's id."),
+    "folder": ("FOLDER", "Where to; it is made if it is not there."),
 }
 
 # What is not text; how an option is written, where that is not its name; and so on.
 _KINDS: dict[Any, str] = {
-    Path: "model nodes edges labels features_npy features_npz features_table graph out report",
+    Path: "folder model nodes edges labels features_npy features_npz features_table graph out "
+    "report",
     int: "knn seed count folds doubtful",
     float: "coverage abstain_below",
     bool: "ignore_unknown as_json quiet new_classes force classes_anyway",

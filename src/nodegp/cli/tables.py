@@ -1,4 +1,5 @@
-"""The commands that read a user's tables: `nodegp fit`, `predict` and `query`."""
+"""The commands that read a user's tables: `nodegp fit`, `predict` and `query`; and `example`, which
+writes some to read."""
 
 from __future__ import annotations
 
@@ -6,7 +7,28 @@ from nodegp.cli import show as terminal
 from nodegp.cli.models import model_facts
 from nodegp.cli.options import comma_list, table_files, table_options, takes
 
-__all__ = ["fit", "predict", "query"]
+__all__ = ["example", "fit", "predict", "query"]
+
+
+@takes("folder! force seed as_json quiet")
+def example(folder, force, seed, as_json, quiet):
+    """Write small tables to try the other commands on: 300 papers and who cites whom.
+
+    They are made up, with titles that you can read: 40 have their topic, and answers.csv has those
+    of all, so that you can play the expert. README.txt has the commands to run.
+    """
+    from nodegp.app.example import write_example
+
+    paths = write_example(folder, seed, force)
+    if as_json:
+        terminal.as_json({"files": [str(path) for path in paths]})
+    elif not quiet:
+        nodes, edges, _, readme = paths
+        print(f"written: {', '.join(map(str, paths))}")
+        print(
+            f"next (more in {readme}):\nnodegp fit --nodes {nodes} --edges {edges} --id paper "
+            "--label topic --text title -o topics.nodegp"
+        )
 
 
 @takes(

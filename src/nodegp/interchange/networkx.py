@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nodegp.extras import to_install
 from nodegp.graph import Graph
 from nodegp.interchange.edges import as_names, graph_of
 
@@ -38,7 +39,7 @@ def to_networkx(graph: Graph) -> Any:
     try:
         import networkx
     except ImportError as missing:
-        raise ImportError("this needs networkx: pip install 'nodegp[interop]'") from missing
+        raise ImportError(f"this needs networkx: {to_install('interop')}") from missing
     names = list(range(graph.n_nodes)) if graph.ids is None else graph.ids.tolist()
     numbered = networkx.from_scipy_sparse_array(graph.adjacency)
     G = networkx.relabel_nodes(numbered, dict(enumerate(names)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nodegp.extras import to_install
 from nodegp.graph import Graph
 from nodegp.interchange.edges import as_names, graph_of
 
@@ -48,9 +49,8 @@ def to_pyg(graph: Graph, y: Any, splits: Mapping[str, Any] | None) -> Any:
         import torch
         from torch_geometric.data import Data
     except ImportError as missing:
-        raise ImportError(
-            "this needs PyTorch Geometric: pip install 'nodegp[baselines]'"
-        ) from missing
+        hint = to_install("baselines")
+        raise ImportError(f"this needs PyTorch Geometric: {hint}") from missing
     edges = graph.adjacency.tocoo()
     index = np.stack([edges.row, edges.col]).astype(np.int64)
     data = Data(edge_index=torch.from_numpy(index), num_nodes=graph.n_nodes)

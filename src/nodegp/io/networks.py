@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from nodegp.extras import to_install
 from nodegp.io.records import table_of
 
 __all__ = ["ENDINGS", "read_network"]
@@ -44,7 +45,7 @@ def _parsed(path: Path) -> Any:
     try:
         import networkx
     except ImportError as missing:
-        raise ImportError(f"{path} needs networkx: pip install 'nodegp[interop]'") from missing
+        raise ImportError(f"{path} needs networkx: {to_install('interop')}") from missing
     ending = path.suffix.lower()
     try:
         if ending == ".graphml":

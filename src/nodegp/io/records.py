@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from nodegp.extras import to_install
 from nodegp.io.format import Format
 from nodegp.io.frames import Frame
 
@@ -92,7 +93,7 @@ def excel(path: Path) -> pa.Table:
     try:
         from python_calamine import CalamineError, load_workbook
     except ImportError as missing:
-        raise ImportError(f"{path} needs python-calamine: pip install 'nodegp[excel]'") from missing
+        raise ImportError(f"{path} needs python-calamine: {to_install('excel')}") from missing
     try:
         rows = load_workbook(path).get_sheet_by_index(0).to_python()
     except (CalamineError, OSError):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nodegp.extras import to_install
 from nodegp_paper.baselines.base import check_number
 
 __all__ = ["check_parameters", "skip_gram"]
@@ -42,9 +43,8 @@ def skip_gram(
     try:
         from gensim.models import Word2Vec
     except ImportError as missing:
-        raise ImportError(
-            "DeepWalk and node2vec need gensim: pip install 'nodegp[baselines]'"
-        ) from missing
+        hint = to_install("baselines")
+        raise ImportError(f"DeepWalk and node2vec need gensim: {hint}") from missing
     model = Word2Vec(
         vector_size=size,
         window=window,

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from nodegp.datasets import Dataset
+from nodegp.extras import to_install
 from nodegp.graph import Graph
 from nodegp.interchange.networkx import labels
 from nodegp_paper.datasets.readers.classes import class_positions
@@ -37,7 +38,7 @@ def _parsed(path: Path) -> Any:
     try:
         import networkx
     except ImportError as missing:
-        raise ImportError("GraphML needs networkx: pip install 'nodegp[interop]'") from missing
+        raise ImportError(f"GraphML needs networkx: {to_install('interop')}") from missing
     try:
         return networkx.read_graphml(path)
     except ParseError as error:

@@ -1,0 +1,139 @@
+"""An evaluation as one self-contained page: what was scored, how well it did, where it failed."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from nodegp import __version__
+from nodegp.app.evaluation import Comparison, ScoreTable
+from nodegp.app.project import Project
+from nodegp.app.questions import labels_around
+from nodegp.io.words import short
+from nodegp.metrics import wilson_interval
+from nodegp.report import Figure, Table, page, panels
+
+__all__ = ["evaluation_page"]
+
+_N_MISTAKES = 10
+_HOW = {
+    "leave-one-out": "leave-one-out: every label was predicted without itself. The choice of the "
+    "recipe and the temperature have seen it, so that with few labels this is a little kind",
+    "given labels": "labels of nodes that the model was not fitted to",
+}
+_ON_SCORES = (
+    "The standard error is that of the accuracy: by so much it would vary with other labels. Log "
+    "loss (in nats), Brier score (from 0 to 2) and calibration error (over 15 bins of equal width) "
+    "are the smaller the better."
+)
+_ON_INTERVALS = (
+    "The interval is Wilson's: in 95 % of cases such intervals hold the share that many more nodes "
+    "would show. It is wide where there are few."
+)
+
+
+def evaluation_page(comparison: Comparison, project: Project, name: str) -> str:
+    """HTML of how good a project's model is; ``name`` is what its user calls it."""
+    own = comparison.own
+    low, high = wilson_interval(own.accuracy, len(own.y))
+    lead = (
+        f"{name} is right for {own.accuracy:.1%} of {len(own.y):,} labels that it had not seen "
+        f"(95 % interval: {low:.1%} to {high:.1%})."
+    )
+    parts: list[Table | Figure] = [
+        _facts(comparison, project, name),
+        _table("scores", comparison.scores(), _ON_SCORES, title="Scores"),
+        *(_table(f"doubt-{number}", one) for number, one in enumerate(comparison.doubt())),
+        _reliability(comparison),
+        _table("bins", comparison.reliability(), _ON_INTERVALS, title="Reliability in numbers"),
+        _table(
+            "by-class",
+            comparison.by_class(),
+            "Precision: of so many nodes predicted to be of the class, the share that are. Recall: "
+            "of so many nodes that are of the class, the share predicted to be.",
+        ),
+        _table("confusion", comparison.confusion(), "Rows: true classes; columns: predicted ones."),
+        _mistakes(comparison, project),
+    ]
+    return page("How good are the predictions?", lead, parts)
+
+
+def _table(name: str, source: ScoreTable, *notes: str, title: str = "") -> Table:
+    rows = [tuple(map(_cell, row)) for row in source.rows]
+    return Table(name, title or source.title, tuple(source.columns), rows, notes, n_words=1)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}" if np.isfinite(value) else "–"
+    return str(value) if isinstance(value, str) else f"{value:,}"
+
+
+def _facts(comparison: Comparison, project: Project, name: str) -> Table:
+    """What the page is about."""
+    info, how = project.info(), comparison.own.how
+    counts = ", ".join(f"{label} {count:,}" for label, count in info["label_counts"].items())
+    temperature = f"temperature {info['temperature']:.2f}, from leave-one-out predictions"
+    refits = f"{how}: fitted again with each part of the labels hidden in turn"
+    rows = {
+        "model file": name,
+        "graph": ", ".join(f"{info[kind]:,} {kind}" for kind in ("nodes", "edges", "features")),
+        "features from": "; ".join(project.sources),
+        "fitted to": f"{info['labels']:,} labels in {len(info['classes'])} classes: {counts}",
+        "model": f"{info['recipe']} (filter {info['filter']}, kernel {info['kernel']}, likelihood "
+        f"{info['likelihood']})",
+        "calibration": "none" if info["temperature"] == 1 else temperature,
+        "scored on": f"{len(comparison.own.y):,} labels; {_HOW.get(how, refits)}",
+        "compared with": ", ".join(list(comparison.evaluations)[1:]),
+        "evaluated": f"{date.today().isoformat()}, with nodegp {__version__}",
+    }
+    return Table("about", "What was evaluated", ("", ""), [row for row in rows.items() if row[1]])
+
+
+def _mistakes(comparison: Comparison, project: Project) -> Table:
+    """The wrong predictions that the model was most sure of."""
+    own, title = comparison.own, "The worst mistakes"
+    predicted, confidence = own.proba.argmax(axis=1), own.proba.max(axis=1)
+    wrong = np.flatnonzero(predicted != own.y)
+    worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:_N_MISTAKES]
+    labels, shown = project.labels, project.shown()
+    rows = []
+    for i in worst:
+        node, true = own.nodes[i], own.y[i]
+        rows.append(
+            (
+                str(project.ids[node]),
+                *(short(values[node]) for values in shown.values()),
+                *(str(own.classes[c]) for c in (true, predicted[i])),
+                labels_around(project.graph, node, labels),
+                *(f"{p:.3f}" for p in (confidence[i], own.proba[i, true])),
+            )
+        )
+    columns = ("node", *shown, "true", "predicted", "labels of its neighbours")
+    note = f"{len(wrong):,} of {len(own.y):,} predictions are wrong"
+    if len(wrong) > len(worst):
+        note += f"; these are the {len(worst)} that the model was most sure of"
+    probabilities = ("probability", "that of the true class")
+    return Table("mistakes", title, (*columns, *probabilities), rows, (f"{note}.",), len(columns))
+
+
+def _reliability(comparison: Comparison) -> Figure:
+    drawing, (ax,) = panels(1)
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+    for method, one in comparison.evaluations.items():
+        curve = one.reliability
+        full = curve.count > 0
+        x, y = curve.confidence[full], curve.accuracy[full]
+        # Those of several methods would lie upon each other.
+        lengths = abs(curve.interval[full].T - y) if one is comparison.own else None
+        ax.errorbar(x, y, lengths, marker="o", markersize=3, linewidth=1, label=method)
+    ax.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1.02), ylim=(-0.02, 1.02))
+    if len(comparison.evaluations) > 1:
+        ax.legend(frameon=False, loc="lower right")
+    caption = (
+        "How often the likeliest class is right, against the probability given to it, with 95 % "
+        "intervals of nodegp's. Above the diagonal a model is too modest, below it too sure."
+    )
+    return Figure("reliability", "Reliability", caption, drawing)
