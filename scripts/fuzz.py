@@ -22,12 +22,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from fuzzing import cases, world
+from fuzzing import cases, strangers, world
 from fuzzing.judge import complaints, snapshot
 from fuzzing.running import run
 
 
-def fuzz(n_cases: int, seed: int, kept: Path, only: int | None = None) -> tuple[Counter, list[str]]:
+MAKERS = {"tables": cases.make, "models": strangers.make}
+
+
+def fuzz(
+    n_cases: int, seed: int, kept: Path, only: int | None = None, kind: str = "tables"
+) -> tuple[Counter, list[str]]:
     """Run cases; how many ended with each exit code, and a line for each that went wrong."""
     codes: Counter = Counter()
     wrong: list[str] = []
@@ -41,7 +46,7 @@ def fuzz(n_cases: int, seed: int, kept: Path, only: int | None = None) -> tuple[
         for done, number in enumerate(numbers, 1):
             # Not in `scratch`: what crashes the process is to be found afterwards.
             folder = kept / f"seed{seed}-case{number}"
-            code, found = _one(cases.make(worlds, random.Random(f"{seed} {number}")), folder)
+            code, found = _one(MAKERS[kind](worlds, random.Random(f"{seed} {number}")), folder)
             codes[code] += 1
             if found:
                 wrong.append(f"{folder}: {'; '.join(found)}")
@@ -75,12 +80,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", choices=MAKERS, default="tables", help="what is damaged")
     parser.add_argument("--only", type=int, help="the number of one case to run again")
     parser.add_argument("--keep", type=Path, help="folder for cases that went wrong")
     options = parser.parse_args()
     faulthandler.enable()
     kept = (options.keep or Path(tempfile.mkdtemp(prefix="nodegp-fuzz-kept-"))).absolute()
-    codes, wrong = fuzz(options.cases, options.seed, kept, options.only)
+    codes, wrong = fuzz(options.cases, options.seed, kept, options.only, options.kind)
     ends = ", ".join(f"{count} with exit code {code}" for code, count in sorted(codes.items()))
     print(f"{codes.total()} cases: {ends}; {len(wrong)} wrong")
     if wrong:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nodegp.component import Component
+from nodegp.declared import check_shapes
 from nodegp.io.arrays import in_range
 from nodegp.io.ids import TEXT, Index, names_of
 from nodegp.io.tables import Table, is_list, is_number, is_text
@@ -48,6 +49,11 @@ class Reader(Component):
 
     names: tuple[str, ...]
 
+    @property
+    def n_columns(self) -> int:
+        """Of the matrix."""
+        raise NotImplementedError
+
     def read(self, table: Table) -> Any:
         """The raw matrix of these rows: csr or float64."""
         raise NotImplementedError
@@ -63,6 +69,14 @@ class Numbers(Reader):
 
     means: tuple[float, ...]
     with_gaps: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, names="N", means="N")
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.names) + len(self.with_gaps)
 
     @classmethod
     def fit(cls, table: Table, names: list[str], findings: Findings) -> Self | None:
@@ -85,9 +99,8 @@ class Numbers(Reader):
         return cls(tuple(means), tuple(means.values()), with_gaps) if means else None
 
     def read(self, table: Table) -> np.ndarray:
-        width = len(self.names)
-        matrix = np.zeros((len(table), width + len(self.with_gaps)))
-        marks = {name: place for place, name in enumerate(self.with_gaps, width)}
+        matrix = np.zeros((len(table), self.n_columns))
+        marks = {name: place for place, name in enumerate(self.with_gaps, len(self.names))}
         for n, (name, mean) in enumerate(zip(self.names, self.means, strict=True)):
             matrix[:, n] = numbers(table, name)
             is_gap = np.isnan(matrix[:, n])
@@ -132,6 +145,14 @@ class Categories(Reader):
     values: tuple[tuple[str, ...], ...]
     as_written: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, names="N", values="N")
+
+    @property
+    def n_columns(self) -> int:
+        return sum(len(values) for values in self.values)
+
     @classmethod
     def fit(cls, table: Table, names: list[str], findings: Findings) -> Self | None:
         """The reader; None if no column says anything."""
@@ -162,9 +183,8 @@ class Categories(Reader):
         return sp.csr_array(sp.hstack(parts, format="csr"))
 
     def describe(self) -> str:
-        width = sum(len(values) for values in self.values)
         columns = amount(len(self.names), "categorical column")
-        return f"{columns} ({amount(width, 'category', 'categories')})"
+        return f"{columns} ({amount(self.n_columns, 'category', 'categories')})"
 
 
 def _category(table: Table, name: str) -> pa.ChunkedArray:
@@ -178,6 +198,14 @@ class Words(Reader):
 
     words: tuple[str, ...]
     as_written: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, {"N": 1}, names="N")
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.words)
 
     @classmethod
     def fit(cls, table: Table, name: str) -> Self:
@@ -218,6 +246,14 @@ class Lists(Reader):
 
     width: int
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, {"N": 1}, names="N")
+
+    @property
+    def n_columns(self) -> int:
+        return self.width
+
     @classmethod
     def fit(cls, table: Table, name: str) -> Self:
         lengths = pc.unique(pc.list_value_length(table.column(name)).drop_null()).to_pylist()
@@ -254,6 +290,10 @@ class MatrixFile(Reader):
 
     ending: str
     width: int
+
+    @property
+    def n_columns(self) -> int:
+        return self.width
 
     def read(self, table: Table) -> Any:
         matrix = table.matrices.get(self.ending)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nodegp.declared import check_shapes, require
 from nodegp.labels import Observations
 from nodegp.model.fitted import FittedModel, Report, Settings, fit_posterior, silent
 from nodegp.model.recipe import Recipe
@@ -39,6 +40,11 @@ class FittedRegressor(FittedModel):
     units: Units
     loo_mean: np.ndarray  # (O,) leave-one-out, in the targets' units
     loo_std: np.ndarray  # (O,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, {"O": len(self.observations.nodes)}, loo_mean="O", loo_std="O")
+        require(self.posterior.n_latents == 1, "a regressor has one latent")
 
     @property
     def noise(self) -> float:
