@@ -26,7 +26,6 @@ from fuzzing import cases, strangers, world
 from fuzzing.judge import complaints, snapshot
 from fuzzing.running import run
 
-
 MAKERS = {"tables": cases.make, "models": strangers.make}
 
 

@@ -6,7 +6,7 @@ import random
 
 from fuzzing import content
 from fuzzing.cases import Case
-from fuzzing.world import World
+from fuzzing.world import FITS, World
 
 _USES = ("predict", "predict", "query", "update", "info", "explain", "evaluate")
 
@@ -14,7 +14,7 @@ _USES = ("predict", "predict", "query", "update", "info", "explain", "evaluate")
 def make(worlds: list[World], rng: random.Random) -> Case:
     """A command on a model file in which one to three values are gone or others."""
     world, use = rng.choice(worlds), rng.choice(_USES)
-    kind = rng.choice(list(world.models))
+    kind = rng.choice([*FITS, *FITS, *world.models])
     case = Case([use, "model.nodegp", *_arguments(world, use, rng, kind)], {})
     for name in ("newnodes", "newedges", "answers"):
         case.files[f"{name}.csv"] = world.sheets[name].written("csv")
@@ -38,7 +38,13 @@ def _arguments(world: World, use: str, rng: random.Random, kind: str) -> list[st
     if use == "predict":
         more = maybe(0.5, "-o", "out.csv")
         if rng.random() < 0.5:
-            more += ["--nodes", "newnodes.csv", "--id", "paper", *maybe(0.7, "--edges", "newedges.csv")]
+            more += [
+                "--nodes",
+                "newnodes.csv",
+                "--id",
+                "paper",
+                *maybe(0.7, "--edges", "newedges.csv"),
+            ]
             more += {
                 "dense": ["--features-npy", "newdense.npy"],
                 "sparse": ["--features-npz", "newsparse.npz"],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -57,7 +57,7 @@ def check_types(kind: Any, values: Mapping[str, Any]) -> None:
             raise MismatchError(f"{kind.__name__}: {name} is {_short(value)}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hints(kind: Any) -> dict[str, Any]:
     try:
         return get_type_hints(kind if hasattr(kind, "__match_args__") else kind.__init__)

@@ -186,7 +186,8 @@ class Graph:
         features : optional
             Node attributes: a list of names of numbers, or the name of one that holds a vector.
             Or a matrix with rows in the order of ``G.nodes``. By default the attribute "x", if
-            it is a vector at every node, and nothing otherwise: a number could be the label.
+            it is a vector at every node, and nothing otherwise: a number could be the label. A
+            warning names the numbers that are left out so; ``[]`` is for no features at all.
         weight : str or None
             The edge attribute that holds the weight; 1 where an edge has none.
         """
@@ -315,6 +316,8 @@ def _undirected(adjacency: Any) -> sp.csr_array:
         )
     if adjacency.dtype.kind not in "biuf":
         raise TypeError(f"adjacency must hold real numbers, got dtype {adjacency.dtype}")
+    if not sp.issparse(adjacency):
+        adjacency = adjacency.astype(np.float64, copy=False)  # scipy does not take every type
     matrix = sp.coo_array(adjacency)
     weights = matrix.data.astype(np.float64, copy=False)
     if not np.isfinite(weights).all():
@@ -365,10 +368,11 @@ def _checked_features(features: Any, n_nodes: int) -> Any:
         raise ValueError(f"features have {matrix.shape[0]} rows but the graph has {n_nodes} nodes")
     if values.dtype.kind not in "biuf":
         raise TypeError(f"features must be real numbers, got dtype {values.dtype}")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError("features have NaN or infinite values; fill or remove them first")
-    if values.dtype.kind != "f" or values.dtype.itemsize < 4:
+    if values.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
+        values = matrix.data if sp.issparse(matrix) else matrix
+    if not np.isfinite(values).all():
+        raise ValueError("features have NaN or infinite values; fill or remove them first")
     return matrix
 
 
@@ -376,6 +380,10 @@ def _checked_ids(ids: Sequence | np.ndarray, n_nodes: int) -> np.ndarray:
     names = np.array(ids)
     if names.shape != (n_nodes,):
         raise ValueError(f"ids must name each of the {n_nodes} nodes once, got shape {names.shape}")
+    if names.dtype.kind not in "biufUO" or (
+        names.dtype.kind == "f" and not np.isfinite(names).all()
+    ):
+        raise ValueError(f"ids must be text or numbers, got {names.dtype} such as {names[:1]}")
     if names.dtype == object:  # of several types, perhaps, which cannot be sorted
         repeated = [name for name, count in Counter(names.tolist()).items() if count > 1]
     else:

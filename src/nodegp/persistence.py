@@ -191,7 +191,8 @@ def _try(model: FittedModel) -> None:
     nothing = sp.csr_array((n_nodes, n_nodes))
     features = None if is_featureless else sp.csr_array((1, width))
     edges = dict.fromkeys(relations, nothing) or nothing
-    model.marginals(model.domain(Graph(edges, features)), np.arange(1))
+    values = model.joint(model.domain(Graph(edges, features)), np.arange(1))
+    require(all(part.isfinite().all() for part in values), "it gives NaN or infinite values")
     if model.graph is not None:
         model.domain()  # whose features are checked against those fitted on
         require(relations <= set(model.graph.relations or ()), "kinds of edges are missing")
@@ -291,7 +292,6 @@ class _Arrays:
             case dict():
                 raise ValueError(f"no value is described by {list(entry)}")
         return entry
-
 
     def _numbers(self, name: str) -> np.ndarray:
         array = self.stored[name]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
-from nodegp.declared import check_shapes
+from nodegp.declared import check_shapes, require
 from nodegp.identity import fingerprint
 from nodegp.linalg import sparse_matmul
 
@@ -54,6 +54,7 @@ class Rows:
 
     def __post_init__(self) -> None:
         check_shapes(self, values="n D", centre="D", sketch="n s")
+        require("float" in str(self.values.dtype), f"rows are of type {self.values.dtype}")
 
     def __len__(self) -> int:
         return self.values.shape[0]

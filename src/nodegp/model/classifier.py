@@ -41,7 +41,10 @@ class FittedClassifier(FittedModel):
         labels, n_classes = self.observations.labels, len(self.classes)
         check_shapes(self, {"O": len(labels)}, classes="C", loo_proba="O C")
         require(np.array_equal(np.unique(self.classes), self.classes), "classes are not sorted")
-        require(np.isin(labels, self.classes).all(), "a label is none of the classes")
+        is_class = (
+            np.isin(labels, self.classes).all() and labels.dtype.kind == self.classes.dtype.kind
+        )
+        require(is_class, "a label is none of the classes")
         n_latents = self.likelihood.n_latents(n_classes)
         require(self.posterior.n_latents == n_latents, f"there are not {n_latents} latents")
         proba = self.loo_proba

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodegp.declared import check_shapes, require
-from nodegp.labels import Observations
+from nodegp.labels import Observations, of_one_type
 from nodegp.model.fitted import FittedModel, Report, Settings, fit_posterior, silent
 from nodegp.model.recipe import Recipe
 from nodegp.posterior import Marginals, leave_one_out
@@ -68,7 +68,13 @@ def fit_regressor(
 ) -> FittedRegressor:
     """The posterior of a recipe and targets; ``earlier`` is the model of the same recipe to start
     from."""
-    targets = observations.labels.astype(np.float64)
+    numbers = of_one_type(observations.labels)
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(
+            f"y must hold numbers, got {numbers[:1].tolist()}; for classes there is "
+            "GraphGPClassifier"
+        )
+    targets = numbers.astype(np.float64)
     if not np.isfinite(targets).all():
         raise ValueError("y contains infinity; targets must be finite, or NaN for none")
     units = Units.of(targets)
