@@ -246,8 +246,8 @@ def with_entry(value, dtype=float):
 @pytest.mark.parametrize(
     ("adjacency", "error", "match"),
     [
-        (with_entry(np.nan), ValueError, "NaN or infinite weights"),
-        (with_entry(np.inf), ValueError, "NaN or infinite weights"),
+        (with_entry(np.nan), ValueError, "adjacency has NaN or infinite"),
+        (with_entry(np.inf), ValueError, "adjacency has NaN or infinite"),
         (with_entry(-3.0), ValueError, r"negative weights \(smallest -3\)"),
         (np.zeros((3, 4)), ValueError, r"square matrix, got shape \(3, 4\)"),
         (with_entry(1j, complex), TypeError, "real numbers"),

@@ -61,7 +61,7 @@ def as_labels(y: Any, what: str = "labels") -> np.ndarray:
     Left to itself numpy would write NaN among text as "nan", and whole numbers with gaps as
     fractions.
     """
-    if not isinstance(getattr(y, "dtype", None), np.dtype):
+    if np.ma.isMaskedArray(y) or not isinstance(getattr(y, "dtype", None), np.dtype):
         # Columns of pandas and polars that may have gaps, tensors.
         listed = next((m for m in ("tolist", "to_list", "to_pylist") if hasattr(y, m)), None)
         y = y if listed is None else getattr(y, listed)()
@@ -129,7 +129,7 @@ def _family(label: Any) -> str:
 
 def require_classes(labels: np.ndarray) -> None:
     """Raise if labels are amounts rather than classes."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         # Almost as many classes as labels is nothing odd here: one label each is how one begins.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         check_classification_targets(of_one_type(labels))
