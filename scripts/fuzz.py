@@ -7,8 +7,8 @@
 A case of "tables" or "models" is one command on files made from a small valid graph, with one to
 three things wrong with them; those of "models" are damages of a model file whose checksum was made
 right again. `scripts/fuzzing/judge.py` says what is right. A case of "arrays" is a fit in Python to
-arrays of other types (`scripts/fuzzing/arrays.py`). A case depends on the seed and its number alone.
-Files of the cases that went wrong are kept; the exit code is 1 if there are any.
+arrays of other types (`scripts/fuzzing/arrays.py`). A case depends on the seed and its number
+alone. Files of the cases that went wrong are kept; the exit code is 1 if there are any.
 """
 
 from __future__ import annotations

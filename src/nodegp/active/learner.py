@@ -115,8 +115,8 @@ class ActiveLearner:
                 model = clone(self.model, safe=False)
                 settings = {} if self.classes is None else {"classes": self.classes}
                 with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "every label is")  # as is usual at the start
-            self.last_model = model.fit(self.graph, self.y, **settings) or model
+                    warnings.filterwarnings("ignore", "every label is")  # as is usual at the start
+                    self.last_model = model.fit(self.graph, self.y, **settings) or model
                 yield Step(nodes, answers, self.labelled, self.last_model)
 
     def _next(self, n_labels: int | None) -> np.ndarray | None:
