@@ -133,7 +133,9 @@ def test_classes_may_list_one_that_has_no_label():
 @pytest.mark.parametrize("calibrate", [False, True])
 def test_one_class_only_is_certain(likelihood, calibrate):
     y = np.where(np.isin(np.arange(24), SHOWN), "only", None)
-    model = GraphGPClassifier(likelihood=likelihood, calibrate=calibrate).fit(GRAPH, y)
+    model = GraphGPClassifier(likelihood=likelihood, calibrate=calibrate)
+    with pytest.warns(UserWarning, match="every label is 'only'.*classes="):
+        model.fit(GRAPH, y)
     np.testing.assert_array_equal(model.predict_proba(), np.ones((24, 1)))
     assert set(model.predict()) == {"only"}
     np.testing.assert_array_equal(model.loo_proba_, np.ones((12, 1)))

@@ -277,6 +277,30 @@ def test_jobs_must_be_positive(tmp_path):
         run_all([LP], tmp_path, Quiet(), jobs=0)
 
 
+def assert_gone(workers):
+    """The workers notice at once that nobody is left to work for."""
+    _, alive = psutil.wait_procs(workers, timeout=2)
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL on Windows")
+def test_killed_while_its_workers_start_it_leaves_none(tmp_path):
+    """They used to import for seconds before they looked for their parent."""
+    arguments = ("table1", "--quick", "--models", "ggp", "--jobs", "2", "--out", str(tmp_path))
+    process = subprocess.Popen(command(*arguments), stderr=subprocess.DEVNULL)
+    deadline, workers = time.monotonic() + 60, []
+    try:
+        while len(workers) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+            children = psutil.Process(process.pid).children(recursive=True)
+            workers = [p for p in children if "spawn_main" in " ".join(p.cmdline())]
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert len(workers) >= 2
+    assert_gone(workers)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL on Windows")
 def test_killed_and_started_again_it_ends_where_an_uninterrupted_run_does(tmp_path):
     arguments = ("table1", "--quick", "--models", "ggp", "--engine", "paper", "--seeds", "3")
@@ -292,9 +316,12 @@ def test_killed_and_started_again_it_ends_where_an_uninterrupted_run_does(tmp_pa
         process.wait()
     before = results(cut)
     assert 1 <= len(before) < 3
-    # The workers notice that nobody is left to work for.
-    _, alive = psutil.wait_procs(workers, timeout=20)
-    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    assert_gone(workers)
+    assert (cut / ".lock").exists()
+    left = [cut / ".runs.jsonl.0123456789abcdef", cut / "checkpoints" / ".x.0123456789abcdef"]
+    left[1].parent.mkdir(exist_ok=True)
+    for path in left:  # as a writer that was killed leaves them
+        path.write_bytes(b"half")
 
     for folder in (cut, whole):
         done = subprocess.run(
@@ -304,6 +331,7 @@ def test_killed_and_started_again_it_ends_where_an_uninterrupted_run_does(tmp_pa
     assert results(cut) == results(whole)
     assert before.items() <= results(cut).items()
     assert not any((cut / "checkpoints").glob("*"))  # tidied up
+    assert not any(path.exists() for path in [*left, cut / ".lock"])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL on Windows")

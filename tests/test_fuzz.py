@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +25,7 @@ from tables import write_csv, write_tables
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import fuzz
-from fuzzing import content, judge, running, sheets, world
+from fuzzing import arrays, content, judge, running, sheets, world
 
 FIT = [
     "fit",
@@ -117,6 +118,54 @@ def test_indices_out_of_range_do_not_crash(folder):
     path.write_bytes(content.rewritten(path.read_bytes(), change))
     with pytest.raises(ModelFileError, match="damaged or of another version"):
         nodegp.load(path)
+
+
+def _put(name, value):
+    return lambda description, arrays: arrays.update({name: value(arrays[name])})
+
+
+def _encoder(description):
+    return description["tables"]["dict"]["encoder"]["dict"]
+
+
+def _field(name, value):
+    return lambda description, arrays: description["model"]["fields"].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_put("model.posterior.gain", lambda a: a[:, :-1]), "gain has shape"),
+        (_put("model.posterior.mean", lambda a: a * np.inf), "mean has NaN, infinite"),
+        (_put("model.observations.nodes", lambda a: a + 99), "damaged or of another version"),
+        (_put("model.observations.labels.ends", lambda a: a[::-1]), "none of the classes"),
+        (_put("model.loo_proba", lambda a: a * 3), "are no probabilities"),
+        (_field("temperature", float("inf")), "temperature is inf"),
+        (_field("classes", {"tuple": []}), r"classes is \(\)"),
+        (_field("unknown", 1), "damaged or of another version"),
+        (lambda description, arrays: description.update(unknown=1), "its parts are"),
+        (lambda description, arrays: description["tables"]["dict"].update(id=3),
+            "tables is damaged"),
+        (lambda description, arrays: _encoder(description)["sources"]["list"][0]["dict"].update(
+            centre={"list": [float("inf")] * 3}), "tables is damaged"),
+        (lambda description, arrays: description["tables"]["dict"].update(
+            shown={"dict": {"title": {"list": ["one", "two"]}}}), "tables is damaged"),
+        (lambda description, arrays: arrays.pop("model.label_weights"), "another version"),
+    ],
+)  # fmt: skip
+def test_a_model_of_a_stranger_is_checked_whole(folder, change, message):
+    """The checksum is right, and what it is of makes no sense: tracebacks, or NaN."""
+    path = folder / "model.nodegp"
+    path.write_bytes(content.sealed(content.rewritten(path.read_bytes(), change)))
+    for use in (["predict", "model.nodegp", "-o", "o.csv"], ["info", "model.nodegp"]):
+        assert re.search(message, refused(folder, *use))
+
+
+def test_values_that_are_not_finite_are_never_given(folder):
+    model = nodegp.load(folder / "model.nodegp")
+    model.posterior_.mean[:] = float("nan")
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        model.predict_proba()
 
 
 @pytest.mark.parametrize("description", ["[]", "not json", '{"format": "nodegp-model"}'])
@@ -286,6 +335,24 @@ def test_a_short_run(tmp_path):
     assert codes[0] >= 5
     assert codes[1] >= 20
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["models", "arrays"])
+def test_a_short_run_of_the_other_kinds(tmp_path, kind):
+    codes, wrong = fuzz.fuzz(60, 2025, tmp_path, kind=kind)
+    assert wrong == []
+    assert min(codes[0], codes[1]) >= 3
+
+
+def test_the_judge_of_arrays_sees_what_is_wrong():
+    for slip in (lambda: np.zeros(3) + np.zeros(4), lambda: [][0]):
+        with pytest.raises((ValueError, IndexError)) as caught:
+            slip()
+        assert arrays._about(caught.value)
+    model = nodegp.GraphGPClassifier().fit(nodegp.Graph(np.ones((4, 4))), [0, 1, 0, None])
+    assert arrays._labelled([0, 1, 0, None], model) == []
+    assert arrays._labelled([0.0, 1.0, 0.0, None], model)
+    assert arrays._labelled([0, 1, 0, 1], model)
 
 
 def test_the_judge_sees_what_is_wrong(tmp_path):

@@ -246,8 +246,8 @@ def with_entry(value, dtype=float):
 @pytest.mark.parametrize(
     ("adjacency", "error", "match"),
     [
-        (with_entry(np.nan), ValueError, "NaN or infinite weights"),
-        (with_entry(np.inf), ValueError, "NaN or infinite weights"),
+        (with_entry(np.nan), ValueError, "adjacency has NaN or infinite"),
+        (with_entry(np.inf), ValueError, "adjacency has NaN or infinite"),
         (with_entry(-3.0), ValueError, r"negative weights \(smallest -3\)"),
         (np.zeros((3, 4)), ValueError, r"square matrix, got shape \(3, 4\)"),
         (with_entry(1j, complex), TypeError, "real numbers"),
@@ -371,3 +371,20 @@ def test_largest_component():
         adjacency[i, j] = 1
     assert Graph(adjacency).largest_component().tolist() == [2, 4, 5]
     assert Graph(np.zeros((3, 3))).largest_component().tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "longdouble", ">f8", "bool", "uint8"])
+def test_numbers_of_any_type_are_taken(dtype):
+    matrix = (np.ones((3, 3)) - np.eye(3)).astype(dtype)
+    graph = Graph(matrix, matrix)
+    assert graph.features.dtype == np.float64
+    assert (graph.n_edges, graph.features.sum()) == (3, 6.0)
+
+
+def test_masked_and_far_too_large_numbers_are_refused():
+    ones = np.ones((2, 2))
+    for bad, message in ((np.ma.masked_equal(ones, 1.0), "masked"), (ones * 1e200, "1e[+]150")):
+        with pytest.raises(ValueError, match=f"features ha.*{message}"):
+            Graph(ones, bad)
+        with pytest.raises(ValueError, match=f"adjacency has.*{message}"):
+            Graph(bad)

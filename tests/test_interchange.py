@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -162,7 +163,12 @@ def test_features_are_those_named():
     G = nx.path_graph(3)
     for n in G:
         G.nodes[n].update(age=n, tall=n > 1, vector=[n, -n], x=0.5, label="a")
-    assert Graph.from_networkx(G).features is None  # x is a number here: a position, perhaps
+    with pytest.warns(UserWarning, match=r"\['age', 'x'\] are not used.*features=\['age', 'x'\]"):
+        graph = Graph.from_networkx(G)
+    assert graph.features is None  # x is a number here: a position, perhaps
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Graph.from_networkx(G, []).features is None
     ages = Graph.from_networkx(G, ["age", "tall"]).features
     np.testing.assert_array_equal(ages, [[0, 0], [1, 0], [2, 1]])
     vectors = Graph.from_networkx(G, "vector").features

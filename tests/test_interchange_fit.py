@@ -82,6 +82,14 @@ def test_whole_numbers_stay_so_and_strings_too():
     assert by_name.score(G, dict(zip(G, names, strict=True))) > 0.5
 
 
+def test_numbers_that_are_not_used_are_named_but_for_the_labels():
+    G = as_networkx()
+    for n, name in enumerate(G):
+        G.nodes[name]["amount"] = n
+    with pytest.warns(UserWarning, match=r"numbers \['amount'\] are not used as features"):
+        clone(MODELS["gp"]).fit(G, "topic")
+
+
 def test_a_regressor_takes_them_too():
     targets = smooth_scores(GRAPH, 1)[:, 0]
     expected = GraphGPRegressor(kernel=FIXED_RBF).fit(GRAPH, hide(targets, SHOWN, np.nan))

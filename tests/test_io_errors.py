@@ -251,6 +251,7 @@ changes = st.lists(
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.filterwarnings("ignore:.* it is read as")
 @given(changes=changes, which=st.sampled_from(["nodes.csv", "edges.csv", "nodes.parquet"]))
 def test_damaged_files_give_a_graph_or_a_message(folder, changes, which):
     content = {"nodes.csv": NODES, "edges.csv": EDGES, "nodes.parquet": PARQUET}[which]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from nodegp.labels import check_confidence, encode, is_labelled
+from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
+from nodegp.labels import as_labels, check_confidence, encode, is_labelled, merged_classes
 
 NAN = float("nan")
 
@@ -125,3 +129,55 @@ def test_confidence_is_a_probability(bad):
 def test_confidence_needs_one_value_per_node(confidence):
     with pytest.raises(ValueError, match=r"one value per node, shape \(2,\)"):
         check_confidence(confidence, 2, np.array([0, 1]))
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        ([0, None, 1], [0, 1]),
+        ([0, NAN, 1], [0, 1]),
+        (np.array([0, None, 1], dtype=object), [0, 1]),
+        ([True, None, False], [False, True]),
+        (["a", "", "b"], ["a", "b"]),
+        (np.array(["a", "", "b"]), ["a", "b"]),
+        (pd.array([0, None, 1], dtype="Int64"), [0, 1]),
+        (pd.array([True, None, False], dtype="boolean"), [False, True]),
+        (pd.Series(["a", None, "b"], dtype="string"), ["a", "b"]),
+        (pd.Categorical(["a", None, "b"]), ["a", "b"]),
+        (np.ma.masked_array([0, 7, 1], [False, True, False]), [0, 1]),
+    ],
+)
+def test_labels_keep_their_type_beside_gaps(y, expected):
+    labels = as_labels(y)
+    assert is_labelled(labels, -1).tolist() == [True, False, True]
+    classes = encode(labels[[0, 2]], None)[0].tolist()
+    assert classes == expected
+    assert [type(v) for v in classes] == [type(v) for v in expected]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(["2020-01-01", "NaT"], "datetime64[D]"),
+        np.array([1, 2], "timedelta64[s]"),
+        np.array([0, 1], np.complex128),
+        np.array([b"a", b"b"]),
+        [datetime.date(2020, 1, 1), None],
+        [Decimal(1), Decimal(2)],
+    ],
+)
+@pytest.mark.parametrize("kind", [GraphGPClassifier, GraphGPRegressor])
+def test_labels_that_no_file_could_keep_are_refused_at_fit(kind, y):
+    with pytest.raises(ValueError, match=r"labels of type .* cannot be used; write them as text"):
+        kind().fit(Graph(np.ones((2, 2))), y)
+
+
+def test_a_number_does_not_become_text_among_new_classes():
+    with pytest.raises(ValueError, match="not of one type"):
+        merged_classes(np.array([False, True]), np.array([2], dtype=object))
+    model = GraphGPClassifier().fit(Graph(np.ones((3, 3))), ["a", "b", None])
+    with pytest.raises(ValueError, match=r"new labels \[1\]"):
+        model.update([2], [1])

@@ -14,6 +14,8 @@ import scipy.sparse as sp
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from nodegp.persistence import checksum
+
 Damage = Callable[[bytes, random.Random], bytes]
 
 # --- any file -------------------------------------------------------------------------------------
@@ -245,6 +247,8 @@ def other_description(content: bytes, rng: random.Random) -> bytes:
                 continue
             if rng.random() < 0.4:
                 del here[key]
+            elif isinstance(here, dict) and rng.random() < 0.2:
+                here["unknown"] = here[key]
             else:
                 here[key] = rng.choice(
                     [None, 0, -1, 1.5, 10**30, "x", "", [], {}, [1], True, float("nan"), {"a": 1}]
@@ -268,7 +272,9 @@ def other_arrays(content: bytes, rng: random.Random) -> bytes:
             flat[rng.randrange(len(flat))] = np.array(rng.choice(odd)).astype(flat.dtype)
             arrays[name] = flat.reshape(array.shape)
             return
-        kinds = [flat[:-1], flat[:0], array[None], array > 0, np.zeros(3), array * 0, array.T]
+        kinds = [flat[:-1], flat[:0], array[None], array > 0, np.zeros(3), array * 0, array.T,
+                 array[:-1], array[::-1], array.astype(np.float32), array.astype(np.int64),
+                 arrays[rng.choice(list(arrays))]]  # fmt: skip
         arrays[name] = rng.choice(kinds)
         if rng.random() < 0.2:
             del arrays[name]
@@ -284,6 +290,16 @@ def newer(content: bytes, rng: random.Random) -> bytes:
 def another_safetensors(content: bytes, rng: random.Random) -> bytes:
     metadata = rng.choice([None, {"a": "b"}, {"nodegp": "x"}, {"nodegp": "[]"}, {"nodegp": "{}"}])
     return save_arrays({"weights": np.ones(3)}, metadata=metadata)
+
+
+def sealed(content: bytes) -> bytes:
+    """A model that was changed, with the checksum of what it holds now."""
+
+    def seal(description: dict, arrays: dict) -> None:
+        description.pop("checksum", None)
+        description["checksum"] = checksum(description, arrays)
+
+    return rewritten(content, seal)
 
 
 MODEL: tuple[Damage, ...] = (

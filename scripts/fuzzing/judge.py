@@ -202,7 +202,11 @@ def _predicted(arguments: list[str], outcome: Outcome, folder: Path) -> list[str
         ids = column_of(folder / nodes, _option(arguments, "--id") or "1")
     else:
         ids = [str(i) for i in (range(graph.n_nodes) if graph.ids is None else graph.ids)]
-    found = [] if [str(row["id"]) for row in rows] == ids else ["ids are not those asked about"]
+    found = (
+        []
+        if [str(next(iter(row.values()))) for row in rows] == ids
+        else ["ids are not those asked about"]
+    )
     for row in rows:
         proba = [float(v) for k, v in row.items() if k.startswith("p(") or k.startswith("p_")]
         if not all(math.isfinite(p) and -1e-12 <= p <= 1 + 1e-12 for p in proba):

@@ -97,6 +97,7 @@ FITS = {
 def build(folder: Path, run: Callable[[list[str], Path], Outcome]) -> list[World]:
     """All worlds: ids and topics as numbers and as text, with a model of each kind."""
     worlds = []
+    others = _from_python(folder / "m.nodegp")
     for number, (numbered, topics) in enumerate(((True, True), (True, False), (False, False))):
         sheets, arrays = tables(numbered, topics, number), matrices(number)
         for name in ("nodes", "edges"):
@@ -110,27 +111,34 @@ def build(folder: Path, run: Callable[[list[str], Path], Outcome]) -> list[World
             if done.code:
                 raise RuntimeError(f"a valid fit failed: {done.stderr}") from done.error
             models[name] = (folder / "m.nodegp").read_bytes()
-        models |= _from_python(folder / "m.nodegp")
-        worlds.append(World(sheets, arrays, models))
+        worlds.append(World(sheets, arrays, models | others))
     return worlds
 
 
 def _from_python(path: Path) -> dict[str, bytes]:
     """Models that the command line has not made, and one that it cannot use."""
     import nodegp
+    from nodegp.filters import Relations
 
     rng = np.random.default_rng(0)
     ring = sp.csr_array(np.roll(np.eye(12), 1, axis=1))
     graph = nodegp.Graph(ring, rng.standard_normal((12, 3)))
     y = np.array([0, 1] * 4 + [-1] * 4)
+    kinds = nodegp.Graph({"a": ring, "b": ring @ ring}, graph.features)
+    by_kind = {"likelihood": "softmax", "filter": Relations()}
+    points = {"inducing": "points", "filter": "mean"}
     classifier = nodegp.GraphGPClassifier().fit(graph, y)
     regressor = nodegp.GraphGPRegressor().fit(graph, rng.standard_normal(12))
     found = {}
-    for name, model, kept in (
+    for name, model, with_graph in (
         ("python", classifier, True),
         ("bare", classifier, False),
         ("regressor", regressor, True),
+        ("paper", nodegp.GraphGPClassifier("paper").fit(graph, y), True),
+        ("points", nodegp.GraphGPClassifier(**points).fit(graph, y), True),
+        ("relations", nodegp.GraphGPClassifier(**by_kind).fit(kinds, y), True),
+        ("featureless", nodegp.GraphGPClassifier().fit(nodegp.Graph(ring), y), True),
     ):
-        model.save(path, include_graph=kept)
+        model.save(path, include_graph=with_graph)
         found[name] = path.read_bytes()
     return found

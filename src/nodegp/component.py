@@ -14,6 +14,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
+from nodegp.declared import check_types
 from nodegp.plugins import load_components
 
 __all__ = ["Component", "UnknownComponentError", "aliases", "as_component", "from_dict"]
@@ -203,4 +204,7 @@ def from_dict(data: Mapping[str, Any]) -> Component:
             f"unknown component {name!r}: import the module that defines it first, or use the "
             "version of nodegp that has it"
         )
-    return Component.registry[name](**{key: _built(value) for key, value in settings.items()})
+    kind = Component.registry[name]
+    settings = {key: _built(value) for key, value in settings.items()}
+    check_types(kind, settings)
+    return kind(**settings)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["check_place", "open_atomically", "write_atomically"]
+__all__ = ["check_place", "clear_unfinished", "open_atomically", "write_atomically"]
 
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows tells text files apart
 
@@ -20,6 +20,12 @@ def check_place(path: Path) -> None:
         raise IsADirectoryError(f"{path} is a folder; name a file in it")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"no folder {str(path.parent)!r} to write {path.name!r} in")
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove what writers that were killed have left in a folder that no other writes to now."""
+    for path in folder.glob(f".*.{'[0-9a-f]' * 16}"):
+        path.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

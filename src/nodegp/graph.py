@@ -7,7 +7,6 @@ and no maths of the model.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
+
+from nodegp.graph_parts import checked_features, checked_ids, undirected
 
 __all__ = ["Graph", "all_edges", "check_nodes"]
 
@@ -59,9 +60,9 @@ class Graph:
         self._views: dict[str, Graph] = {}
         if isinstance(adjacency, Mapping) and not sp.issparse(adjacency):
             self.relations, adjacency = _relations(adjacency)
-        self.adjacency: sp.csr_array = _undirected(adjacency)
-        self.features = None if features is None else _checked_features(features, self.n_nodes)
-        self.ids = None if ids is None else _checked_ids(ids, self.n_nodes)
+        self.adjacency: sp.csr_array = undirected(adjacency)
+        self.features = None if features is None else checked_features(features, self.n_nodes)
+        self.ids = None if ids is None else checked_ids(ids, self.n_nodes)
 
     @property
     def n_nodes(self) -> int:
@@ -189,7 +190,8 @@ class Graph:
         features : optional
             Node attributes: a list of names of numbers, or the name of one that holds a vector.
             Or a matrix with rows in the order of ``G.nodes``. By default the attribute "x", if
-            it is a vector at every node, and nothing otherwise: a number could be the label.
+            it is a vector at every node, and nothing otherwise: a number could be the label. A
+            warning names the numbers that are left out so; ``[]`` is for no features at all.
         weight : str or None
             The edge attribute that holds the weight; 1 where an edge has none.
         """
@@ -302,7 +304,7 @@ def _relations(kinds: Mapping[str, Any]) -> tuple[dict[str, sp.csr_array], sp.co
     """Each kind of edges, checked, and all of them together."""
     if not kinds:
         raise ValueError("adjacency has no kind of edges at all; give at least one")
-    relations = {str(name): _undirected(matrix) for name, matrix in kinds.items()}
+    relations = {str(name): undirected(matrix) for name, matrix in kinds.items()}
     shapes = {name: matrix.shape for name, matrix in relations.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"all kinds of edges must join the same nodes, got shapes {shapes}")
@@ -317,84 +319,3 @@ def all_edges(matrices: Sequence[Any]) -> sp.coo_array:
         np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "row", "col")
     )
     return sp.coo_array((data, (row, col)), shape=parts[-1].shape)
-
-
-def _undirected(adjacency: Any) -> sp.csr_array:
-    """The symmetric, loop-free, non-negative csr matrix of the graph; input untouched."""
-    adjacency = adjacency if sp.issparse(adjacency) else np.asarray(adjacency)
-    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
-        raise ValueError(
-            f"adjacency must be a square matrix, got shape {adjacency.shape}: every edge joins two "
-            "nodes of the graph"
-        )
-    if adjacency.dtype.kind not in "biuf":
-        raise TypeError(f"adjacency must hold real numbers, got dtype {adjacency.dtype}")
-    matrix = sp.coo_array(adjacency)
-    weights = matrix.data.astype(np.float64, copy=False)
-    if not np.isfinite(weights).all():
-        raise ValueError("adjacency has NaN or infinite weights; remove those edges")
-    if weights.size and weights.min() < 0:
-        raise ValueError(
-            f"adjacency has negative weights (smallest {weights.min():g}); "
-            "the model averages over neighbours and needs weights >= 0"
-        )
-    row, col = matrix.row, matrix.col
-    keep = (row != col) & (weights > 0)
-    if not keep.all():
-        row, col, weights = row[keep], col[keep], weights[keep]
-    upper = sp.coo_array((weights, (np.minimum(row, col), np.maximum(row, col))), matrix.shape)
-    upper.has_canonical_format = True  # or scipy would add duplicates up
-    upper = _largest_of_duplicates(upper.tocsr())
-    return sp.csr_array(upper + upper.T.tocsr())
-
-
-def _largest_of_duplicates(matrix: sp.csr_array) -> sp.csr_array:
-    """The matrix in canonical form, each entry the largest of those given for it."""
-    matrix.has_canonical_format = matrix.has_sorted_indices = False  # nobody has looked yet
-    matrix.sort_indices()
-    first = np.ones(matrix.nnz, dtype=bool)
-    np.not_equal(matrix.indices[1:], matrix.indices[:-1], out=first[1:])
-    first[matrix.indptr[:-1][np.diff(matrix.indptr) > 0]] = True  # a row's first entry is new
-    if not first.all():
-        data = np.maximum.reduceat(matrix.data, np.flatnonzero(first))
-        indptr = np.append(0, np.cumsum(first, dtype=matrix.indptr.dtype))[matrix.indptr]
-        matrix = sp.csr_array((data, matrix.indices[first], indptr), shape=matrix.shape)
-    matrix.has_canonical_format = True
-    return matrix
-
-
-def _checked_features(features: Any, n_nodes: int) -> Any:
-    """Features as csr or a float array with one row per node; input untouched."""
-    if sp.issparse(features):
-        matrix = sp.csr_array(features)
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        values = matrix.data
-    else:
-        matrix = values = np.asarray(features)
-    if matrix.ndim != 2:
-        raise ValueError(f"features must be a matrix with one row per node, got {matrix.shape}")
-    if matrix.shape[0] != n_nodes:
-        raise ValueError(f"features have {matrix.shape[0]} rows but the graph has {n_nodes} nodes")
-    if values.dtype.kind not in "biuf":
-        raise TypeError(f"features must be real numbers, got dtype {values.dtype}")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError("features have NaN or infinite values; fill or remove them first")
-    if values.dtype.kind != "f" or values.dtype.itemsize < 4:
-        matrix = matrix.astype(np.float64)
-    return matrix
-
-
-def _checked_ids(ids: Sequence | np.ndarray, n_nodes: int) -> np.ndarray:
-    names = np.array(ids)
-    if names.shape != (n_nodes,):
-        raise ValueError(f"ids must name each of the {n_nodes} nodes once, got shape {names.shape}")
-    if names.dtype == object:  # of several types, perhaps, which cannot be sorted
-        repeated = [name for name, count in Counter(names.tolist()).items() if count > 1]
-    else:
-        values, counts = np.unique(names, return_counts=True)
-        repeated = values[counts > 1].tolist()
-    if repeated:
-        raise ValueError(f"ids must all be different; repeated: {repeated[:5]}")
-    return names

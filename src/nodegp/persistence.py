@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from nodegp.component import Component, UnknownComponentError, from_dict
+from nodegp.declared import LARGEST, MismatchError, check_types, require
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
 from nodegp.files import check_place, write_atomically
 from nodegp.graph import Graph
@@ -41,6 +42,8 @@ VERSION = 3
 _ESTIMATORS: dict[str, Any] = {
     kind.__name__: kind for kind in (GraphGPClassifier, GraphGPRegressor)
 }
+_PARTS = {"estimator", "parameters", "n_neighbors", "input", "model", "lengths"}
+_PARTS |= {"format", "version", "tables"}
 # What a fitted model is made of, beside components, arrays and plain data.
 _VALUES: dict[str, Any] = {
     kind.__name__: kind
@@ -137,7 +140,7 @@ def load(path: str | Path) -> Any:
         raise ModelFileError(path, "is damaged: it is not as it was written")
     try:
         return _rebuild(description, _Arrays(stored))
-    except UnknownComponentError as error:
+    except (UnknownComponentError, MismatchError) as error:
         raise ModelFileError(path, f"cannot be read: {error}") from error
     except Exception as error:  # whatever a description that makes no sense sets off
         kind = type(error).__name__
@@ -168,18 +171,40 @@ def checksum(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
 def _rebuild(description: Mapping[str, Any], arrays: _Arrays) -> Any:
     parts = ("parameters", "input", "model", "lengths")
     parameters, looked_at, fitted, lengths = (arrays.get(description[name]) for name in parts)
-    model = _ESTIMATORS[description["estimator"]](**parameters)
-    if not isinstance(fitted, FittedModel):
-        raise TypeError(f"a {type(fitted).__name__} is no model")
+    require(description.keys() <= _PARTS, f"its parts are {sorted(description)}")
+    kind = _ESTIMATORS[description["estimator"]]
+    check_types(kind, parameters)
+    model = kind(**parameters)
+    require(isinstance(fitted, get_type_hints(kind)["model_"]), "its model is none, or another's")
     model.model_ = fitted
     model.n_neighbors_ = description["n_neighbors"]
+    require(isinstance(model.n_neighbors_, int | None), "it does not say how many neighbours")
+    require(looked_at.keys() <= {"n_features_in_", "feature_names_in_"}, "its input is unknown")
     vars(model).update(looked_at)
+    _try(fitted)
     for (filtered, domain), scale in zip(_scales(fitted) if lengths else (), lengths, strict=True):
         if scale is not None:
             domain.put_scale(*filtered, scale)
     if "tables" in description:
         model.tables_ = arrays.get(description["tables"])
     return model
+
+
+def _try(model: FittedModel) -> None:
+    """Raise unless the parts of a model give a prediction, at a node of which nothing is known:
+    a file may say of each what the others do not know."""
+    parts = model.prior.parts if isinstance(model.prior, SumPrior) else (model.prior,)
+    relations = {getattr(part, "relation", None) for part in parts} - {None}
+    width, is_featureless = model.preprocessor.n_features, model.preprocessor.kind == "one-hot"
+    n_nodes = width if is_featureless else 1
+    nothing = sp.csr_array((n_nodes, n_nodes))
+    features = None if is_featureless else sp.csr_array((1, width))
+    edges = dict.fromkeys(relations, nothing) or nothing
+    values = model.joint(model.domain(Graph(edges, features)), np.arange(1))
+    require(all(part.isfinite().all() for part in values), "it gives NaN or infinite values")
+    if model.graph is not None:
+        model.domain()  # whose features are checked against those fitted on
+        require(relations <= set(model.graph.relations or ()), "kinds of edges are missing")
 
 
 def _scales(model: FittedModel) -> Iterator[tuple[tuple[Any, Any], Any]]:
@@ -250,7 +275,9 @@ class _Arrays:
             case {"component": settings}:
                 return from_dict(settings)
             case {"type": kind, "fields": parts}:
-                return _VALUES[kind](**{name: self.get(part) for name, part in parts.items()})
+                values = {name: self.get(part) for name, part in parts.items()}
+                check_types(_VALUES[kind], values)
+                return _VALUES[kind](**values)
             case {"dict": items}:
                 return {key: self.get(item) for key, item in items.items()}
             case {"tuple": items}:
@@ -260,9 +287,9 @@ class _Arrays:
             case {"tensor": array}:
                 return torch.from_numpy(self.get(array))
             case {"array": name}:
-                return self.stored[name]
+                return self._numbers(name)
             case {"sparse": name, "shape": shape}:
-                parts = tuple(self.stored[f"{name}.{p}"] for p in ("data", "indices", "indptr"))
+                parts = tuple(self._numbers(f"{name}.{p}") for p in ("data", "indices", "indptr"))
                 matrix = sp.csr_array(parts, shape=tuple(shape))
                 matrix.check_format(full_check=True)  # bad indices would crash the process
                 return matrix
@@ -277,6 +304,12 @@ class _Arrays:
             case dict():
                 raise ValueError(f"no value is described by {list(entry)}")
         return entry
+
+    def _numbers(self, name: str) -> np.ndarray:
+        array = self.stored[name]
+        is_usable = array.dtype.kind != "f" or float(np.abs(array).max(initial=0.0)) <= LARGEST
+        require(is_usable, f"{name} has NaN, infinite or far too large numbers")
+        return array
 
 
 def _fields(value: Any) -> dict[str, Any]:

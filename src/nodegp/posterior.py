@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
+from nodegp.declared import check_shapes, require
 from nodegp.linalg import QuadraticForms
 from nodegp.prior import Inputs, Prior
 
@@ -52,6 +53,7 @@ class Posterior:
     gain: Tensor  # (L, M, M) symmetric
 
     def __post_init__(self) -> None:
+        check_shapes(self, inducing="M", chol="M M", mean="L M", gain="L M M")
         # Row by row, as a file holds them: another order in memory gives other last digits.
         for name in ("chol", "mean", "gain"):
             value = getattr(self, name)
@@ -66,9 +68,18 @@ class Posterior:
     def n_inducing(self) -> int:
         return self.mean.shape[1]
 
-    @torch.no_grad()
     def marginals(self, inputs: Inputs) -> Marginals:
-        """q(h) at each input."""
+        """q(h) at each input; an error where it is not finite."""
+        marginals = self._marginals(inputs)
+        require(
+            all(torch.isfinite(part).all() for part in marginals),
+            "this model gives values that are NaN or infinite: its numbers, or the features, are "
+            "far too large",
+        )
+        return marginals
+
+    @torch.no_grad()
+    def _marginals(self, inputs: Inputs) -> Marginals:
         if len(inputs) == 0:
             empty = torch.zeros(0, self.n_latents, dtype=torch.float64)
             return Marginals(empty, empty)

@@ -18,6 +18,7 @@ import torch
 
 from nodegp.budget import blocks, budget
 from nodegp.component import Component
+from nodegp.declared import check_shapes, require
 from nodegp.identity import fingerprint
 from nodegp.rows import Rows, row_squares, width_of
 
@@ -82,6 +83,10 @@ class Preprocessor:
     unit_rows: bool = False
     centre: np.ndarray | None = None
     n_features: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.kind in (*KINDS, "one-hot"), f"no preprocessing is {self.kind!r}")
+        check_shapes(self, {"D": self.n_features}, scale="D", centre="D")
 
     @classmethod
     def fit(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
+from nodegp.declared import check_shapes, require
 from nodegp.identity import fingerprint
 from nodegp.linalg import sparse_matmul
 
@@ -50,6 +51,10 @@ class Rows:
     values: Any
     centre: np.ndarray | None = None
     sketch: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        check_shapes(self, values="n D", centre="D", sketch="n s")
+        require("float" in str(self.values.dtype), f"rows are of type {self.values.dtype}")
 
     def __len__(self) -> int:
         return self.values.shape[0]
@@ -136,6 +141,7 @@ class Rows:
         return tuple(fingerprint(v.indices[a:b], v.data[a:b]) for a, b in spans)
 
 
+@runtime_checkable
 class RowSource(Protocol):
     """Anything that hands out preprocessed rows by their number."""
 

@@ -5,6 +5,7 @@ Here is what a strategy is given, and what it remembers.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -113,7 +114,9 @@ class ActiveLearner:
             if self.labelled.any():
                 model = clone(self.model, safe=False)
                 settings = {} if self.classes is None else {"classes": self.classes}
-                self.last_model = model.fit(self.graph, self.y, **settings) or model
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "every label is")  # as is usual at the start
+                    self.last_model = model.fit(self.graph, self.y, **settings) or model
                 yield Step(nodes, answers, self.labelled, self.last_model)
 
     def _next(self, n_labels: int | None) -> np.ndarray | None:

@@ -22,6 +22,7 @@ from nodegp.app.evaluation import Comparison, rivals
 from nodegp.app.explanation import explain
 from nodegp.app.frontend import SILENT, OptionError, Progress, check_share, refuse_without
 from nodegp.app.model import DEFAULT, ModelOptions, describe, refuse_amounts
+from nodegp.app.opening import open_model
 from nodegp.app.predictions import Predictions
 from nodegp.app.questions import (
     Labels,
@@ -37,7 +38,7 @@ from nodegp.graph import Graph
 from nodegp.io import Encoder, Loaded, Summary, TableSource, join_tables, read_labels, read_tables
 from nodegp.io.labels import targets_of
 from nodegp.labels import is_labelled
-from nodegp.persistence import load, save
+from nodegp.persistence import save
 
 __all__ = ["ModelOptions", "OptionError", "Progress", "Project"]
 
@@ -86,17 +87,7 @@ class Project:
     @classmethod
     def open(cls, path: str | Path, progress: Progress = SILENT) -> Self:
         """Open a model file that carries its graph."""
-        model = load(path)
-        if not isinstance(model, GraphGPClassifier):
-            raise ValueError(
-                f"{path} holds a {type(model).__name__}; a project works with classifiers"
-            )
-        if model.graph_ is None:
-            raise ValueError(
-                f"{path} was saved without its graph; save it with include_graph=True, or use "
-                "`nodegp fit`"
-            )
-        tables = getattr(model, "tables_", {})
+        model, tables = open_model(path)
         return cls(model.graph_, model, tables=tables, progress=progress)
 
     def save(self, path: str | Path) -> None:

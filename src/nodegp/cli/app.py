@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,8 +62,15 @@ def main() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         # A name that the terminal cannot show is no reason to fail when all is done.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # As remarks are, without the place in the code.
-    warnings.formatwarning = lambda message, *_, **__: f"nodegp: {message}\n"
+    shown_by_python = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):  # ours, for whoever calls; others are slips of ours
+            typer.echo(f"nodegp: {message}", err=True)
+        else:
+            shown_by_python(message, category, *where, **more)
+
+    warnings.showwarning = show
     try:
         app()
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
@@ -72,6 +79,8 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.echo("nodegp: stopped", err=True)
         sys.exit(130)
+    finally:
+        warnings.showwarning = shown_by_python
 
 
 def _in_words(error: Exception) -> str:

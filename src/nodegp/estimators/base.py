@@ -126,7 +126,7 @@ class GraphGP(BaseEstimator):
 
     def _start(self, X: Any, y: Any, label_confidence: Any, recipe: Recipe) -> Start:
         """The graph to fit, and what is known of its nodes."""
-        y, X = node_labels(X, y, self.unlabelled), as_graph(X)
+        y, X = node_labels(X, y), as_graph(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -204,8 +204,7 @@ class GraphGP(BaseEstimator):
         values = column_or_1d(np.atleast_1d(as_labels(labels)), dtype=None)
         if values.shape != nodes.shape:
             raise ValueError(f"there are {len(values)} labels for {len(nodes)} nodes")
-        sure = np.ones(len(nodes)) if label_confidence is None else np.asarray(label_confidence)
-        check_confidence(sure, len(nodes), np.arange(len(nodes)))
+        sure = check_confidence(label_confidence, len(nodes), np.arange(len(nodes)))
         observations = self.model_.observations.revised(nodes, values, sure, self.unlabelled)
         with self._watched():
             self.model_ = self.model_.update(observations, self._report)

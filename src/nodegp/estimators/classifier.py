@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
@@ -130,7 +131,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         X : Graph, networkx graph, PyTorch Geometric Data, or a feature matrix
             From a feature matrix a nearest-neighbour graph is built.
         y : one entry per node
-            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none. Or a
+            Class labels: whole numbers, strings or booleans; ``unlabelled``, None, NaN or an empty
+            string where there is none. Or a
             dict id -> label (node number -> label if the Graph has no ids). On a networkx graph
             also the name of a node attribute. A Data has its own: ``data.y`` at the nodes of its
             ``train_mask``, or at all if it has none.
@@ -147,7 +149,14 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             model = fit(
                 start.domain, start.observations, recipe, self._settings(), classes, self._report
             )
-        return self._finish(model, start)
+        self._finish(model, start)
+        if len(model.classes) == 1:
+            warnings.warn(
+                f"every label is {model.classes.tolist()[0]!r}, so that is predicted for every "
+                "node; label nodes of other classes too, or say which there are with classes=",
+                stacklevel=2,
+            )
+        return self
 
     def _recipe(self) -> tuple[Recipe, bool]:
         """What the model is made of, and whether its filter is to be chosen among several."""

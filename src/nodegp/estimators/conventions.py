@@ -40,7 +40,7 @@ def scored(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """
     if y is None:
         raise ValueError("y is None; give the labels to score against")
-    return as_graph(X), node_labels(X, y, model.unlabelled)
+    return as_graph(X), node_labels(X, y)
 
 
 def check_scored(labelled: np.ndarray, y: np.ndarray, X: Any) -> None:

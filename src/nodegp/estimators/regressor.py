@@ -15,7 +15,7 @@ from nodegp.estimators.base import GraphGP, fitted
 from nodegp.estimators.conventions import check_scored, scored
 from nodegp.filters import Filter
 from nodegp.inducing import Inducing
-from nodegp.labels import as_labels, is_labelled
+from nodegp.labels import as_labels, is_labelled, of_one_type
 from nodegp.likelihoods import Likelihood
 from nodegp.model import FittedRegressor, Recipe, fit_regressor
 from nodegp.model.recipe import REGRESSION, Kernels
@@ -99,4 +99,6 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
         labelled = np.flatnonzero(is_labelled(y, self.unlabelled))
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         check_scored(labelled, y, X)
-        return float(r2_score(y[labelled], self.predict(X, labelled), sample_weight=weight))
+        return float(
+            r2_score(of_one_type(y[labelled]), self.predict(X, labelled), sample_weight=weight)
+        )

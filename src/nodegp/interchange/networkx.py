@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -13,13 +14,20 @@ from nodegp.extras import to_install
 from nodegp.graph import Graph
 from nodegp.interchange.edges import as_names, graph_of
 
-__all__ = ["from_networkx", "labels", "to_networkx"]
+__all__ = ["from_networkx", "graph", "labels", "to_networkx"]
 
 FEATURES = "x"  # where PyTorch Geometric keeps them too
 
 
 def from_networkx(G: Any, features: Any = None, weight: str | None = "weight") -> Graph:
     """See :meth:`nodegp.Graph.from_networkx`."""
+    if features is None:
+        _warn_of_unused(G, None)
+    return graph(G, features, weight)
+
+
+def graph(G: Any, features: Any = None, weight: str | None = "weight") -> Graph:
+    """The same, for an estimator: what is not used is said where the labels are known."""
     number = {name: n for n, name in enumerate(G)}
     # Where no weight is wanted, an attribute that no edge has: all get the default.
     edges = list(G.edges(data=object() if weight is None else weight, default=1.0))
@@ -53,19 +61,39 @@ def to_networkx(graph: Graph) -> Any:
 def labels(G: Any, y: Any) -> list | None:
     """Labels in node order, None where there is none: a node attribute, or node -> label. None
     for any other y."""
+    values = None
     if isinstance(y, str):
         values = [data.get(y) for _, data in G.nodes(data=True)]
         if values and all(value is None for value in values):
             raise ValueError(f"no node has the attribute {y!r}; {_attributes(G)}")
-        return values
-    if not isinstance(y, Mapping):
-        return None
-    unknown = [node for node in y if node not in G]
-    if unknown:
-        raise ValueError(
-            f"y labels {len(unknown)} nodes that are not in the graph, first: {unknown[:5]}"
+    elif isinstance(y, Mapping):
+        unknown = [node for node in y if node not in G]
+        if unknown:
+            raise ValueError(
+                f"y labels {len(unknown)} nodes that are not in the graph, first: {unknown[:5]}"
+            )
+        values = [y.get(node) for node in G]
+    if y is not None:
+        _warn_of_unused(G, y)
+    return values
+
+
+def _warn_of_unused(G: Any, label: Any) -> None:
+    """Say which attributes could be features and are not: left out in silence, they are missed."""
+    nodes = [data for _, data in G.nodes(data=True)]
+    names = set(nodes[0]) if nodes else set()
+    names -= {label} if isinstance(label, str) else set()
+    unused = sorted(n for n in names if all(_is_number(data.get(n)) for data in nodes))
+    if unused:
+        warnings.warn(
+            f"the nodes' numbers {unused} are not used as features; to use them, or not to be told "
+            f"again, make a graph with Graph.from_networkx(G, features={unused}) or features=[]",
+            stacklevel=4,
         )
-    return [y.get(node) for node in G]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _features(G: Any, features: Any) -> Any:

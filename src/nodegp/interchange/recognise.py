@@ -24,7 +24,7 @@ class Conversion(NamedTuple):
 
 
 CONVERSIONS = {  # by the name of the package that the type comes from
-    "networkx": Conversion(networkx.from_networkx, networkx.labels),
+    "networkx": Conversion(networkx.graph, networkx.labels),
     "torch_geometric": Conversion(pyg.from_pyg, pyg.labels),
 }
 
@@ -35,8 +35,8 @@ def as_graph(X: Any) -> Any:
     return X if conversion is None else conversion.graph(X)
 
 
-def node_labels(X: Any, y: Any, unlabelled: Any) -> Any:
-    """Labels that X holds, as a list with ``unlabelled`` where there is none; other y as it is.
+def node_labels(X: Any, y: Any) -> Any:
+    """Labels that X holds, as a list with None where there is none; other y as it is.
 
     On a networkx graph y may be the name of a node attribute or a dict node -> label; on a Graph
     a dict id -> label, or number -> label where it has no ids. On a ``Data`` without y, the labels
@@ -51,9 +51,7 @@ def node_labels(X: Any, y: Any, unlabelled: Any) -> Any:
         labels = [None] * X.n_nodes
         for place, label in zip(places.tolist(), y.values(), strict=True):
             labels[place] = label
-    if labels is None:
-        return y
-    return [unlabelled if value is None or value != value else value for value in labels]
+    return y if labels is None else labels
 
 
 def _conversion(X: Any) -> Conversion | None:

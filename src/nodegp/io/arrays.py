@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from nodegp.budget import blocks, budget
+from nodegp.declared import LARGEST
 
 __all__ = ["bad_row", "in_range", "read_matrix"]
 
-LARGEST = 1e150  # the square of anything larger is infinite
 _SOURCES = {
     "npy": "an array saved by numpy.save",
     "npz": "a matrix saved by scipy.sparse.save_npz",

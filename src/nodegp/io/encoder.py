@@ -54,11 +54,17 @@ class FeatureSource(Component):
     centre: Sequence[float] | np.ndarray | None
     factor: float
 
-    def encode(self, table: Table) -> Any:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._preprocessor()  # raises where parts do not go together
+
+    def _preprocessor(self) -> Preprocessor:
         parts = (self.scale, self.centre)
         scale, centre = (None if part is None else np.asarray(part, float) for part in parts)
-        preprocessor = Preprocessor(self.kind, scale, self.kind in UNIT, centre)
-        matrix = _prepared(self.reader.read(table), preprocessor)
+        return Preprocessor(self.kind, scale, self.kind in UNIT, centre, self.reader.n_columns)
+
+    def encode(self, table: Table) -> Any:
+        matrix = _prepared(self.reader.read(table), self._preprocessor())
         matrix *= self.factor
         return matrix
 
@@ -97,6 +103,10 @@ class Encoder(Component):
             matrix *= factor
             sources.append(FeatureSource(*parts, factor))
         return cls(tuple(sources)), stack(matrices, axis=1), findings
+
+    @property
+    def n_columns(self) -> int:
+        return sum(source.reader.n_columns for source in self.sources)
 
     def encode(self, table: Table) -> Any:
         """The features of these rows: csr, an array, or None if the model has no features."""

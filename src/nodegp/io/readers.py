@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nodegp.component import Component
+from nodegp.declared import check_shapes
 from nodegp.io.arrays import in_range
 from nodegp.io.ids import TEXT, Index, names_of
 from nodegp.io.tables import Table, is_list, is_number, is_text
@@ -50,6 +51,11 @@ class Reader(Component):
 
     names: tuple[str, ...]
 
+    @property
+    def n_columns(self) -> int:
+        """Of the matrix."""
+        raise NotImplementedError
+
     def read(self, table: Table) -> Any:
         """The raw matrix of these rows: csr or float64."""
         raise NotImplementedError
@@ -65,6 +71,14 @@ class Numbers(Reader):
 
     means: tuple[float, ...]
     with_gaps: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, names="N", means="N")
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.names) + len(self.with_gaps)
 
     @classmethod
     def fit(cls, table: Table, names: list[str], findings: Findings) -> Self | None:
@@ -87,9 +101,8 @@ class Numbers(Reader):
         return cls(tuple(means), tuple(means.values()), with_gaps) if means else None
 
     def read(self, table: Table) -> np.ndarray:
-        width = len(self.names)
-        matrix = np.zeros((len(table), width + len(self.with_gaps)))
-        marks = {name: place for place, name in enumerate(self.with_gaps, width)}
+        matrix = np.zeros((len(table), self.n_columns))
+        marks = {name: place for place, name in enumerate(self.with_gaps, len(self.names))}
         for n, (name, mean) in enumerate(zip(self.names, self.means, strict=True)):
             matrix[:, n] = numbers(table, name)
             is_gap = np.isnan(matrix[:, n])
@@ -134,6 +147,14 @@ class Categories(Reader):
     values: tuple[tuple[str, ...], ...]
     as_written: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, names="N", values="N")
+
+    @property
+    def n_columns(self) -> int:
+        return sum(len(values) for values in self.values)
+
     @classmethod
     def fit(cls, table: Table, names: list[str], findings: Findings) -> Self | None:
         """The reader; None if no column says anything."""
@@ -164,9 +185,9 @@ class Categories(Reader):
         return sp.csr_array(sp.hstack(parts, format="csr"))
 
     def describe(self) -> str:
-        width = sum(len(values) for values in self.values)
         columns = amount(len(self.names), "categorical column")
-        return f"{columns} ({listed(self.names)}; {amount(width, 'category', 'categories')})"
+        width = amount(self.n_columns, "category", "categories")
+        return f"{columns} ({listed(self.names)}; {width})"
 
 
 def _category(table: Table, name: str) -> pa.ChunkedArray:
@@ -180,6 +201,14 @@ class Words(Reader):
 
     words: tuple[str, ...]
     as_written: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, {"N": 1}, names="N")
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.words)
 
     @classmethod
     def fit(cls, table: Table, name: str) -> Self:
@@ -219,6 +248,14 @@ class Lists(Reader):
     """A column of lists of numbers, all of one length: dense embeddings. A gap gives zeros."""
 
     width: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, {"N": 1}, names="N")
+
+    @property
+    def n_columns(self) -> int:
+        return self.width
 
     @classmethod
     def fit(cls, table: Table, name: str) -> Self:
@@ -268,6 +305,10 @@ class Bags(Reader):
             )
         return cls((name,), tuple(known))
 
+    @property
+    def n_columns(self) -> int:
+        return len(self.known)
+
     def read(self, table: Table) -> sp.csr_array:
         (name,) = self.names
         column = table.column(name)
@@ -277,12 +318,12 @@ class Bags(Reader):
         rows, values = pc.list_parent_indices(lists), pc.list_flatten(lists)
         place = Index(pa.array(self.known, pa.int64())).find(values)
         is_known = place >= 0
-        shape = (len(column), len(self.known))
+        shape = (len(column), self.n_columns)
         entries = (rows.to_numpy()[is_known], place[is_known])
         return sp.csr_array((np.ones(int(is_known.sum())), entries), shape=shape)
 
     def describe(self) -> str:
-        return f"lists {self.names[0]!r} ({amount(len(self.known), 'feature')})"
+        return f"lists {self.names[0]!r} ({amount(self.n_columns, 'feature')})"
 
 
 def list_reader(table: Table, name: str) -> Lists | Bags:
@@ -299,6 +340,10 @@ class MatrixFile(Reader):
 
     ending: str
     width: int
+
+    @property
+    def n_columns(self) -> int:
+        return self.width
 
     def read(self, table: Table) -> Any:
         matrix = table.matrices.get(self.ending)

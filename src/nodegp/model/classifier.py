@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
+from nodegp.declared import check_shapes, require
 from nodegp.inference import Warm
 from nodegp.labels import Observations, encode, merged_classes, require_classes
 from nodegp.likelihoods import Likelihood, entropy
@@ -34,6 +35,22 @@ class FittedClassifier(FittedModel):
     temperature: float  # 1.0 unless calibrated
     selection: tuple[Score, ...] = ()  # how each recipe did, if there was a choice
     has_default_kernel: bool = True  # where there was a choice: else it is the user's
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        labels, n_classes = self.observations.labels, len(self.classes)
+        check_shapes(self, {"O": len(labels)}, classes="C", loo_proba="O C")
+        require(np.array_equal(np.unique(self.classes), self.classes), "classes are not sorted")
+        is_class = (
+            np.isin(labels, self.classes).all() and labels.dtype.kind == self.classes.dtype.kind
+        )
+        require(is_class, "a label is none of the classes")
+        n_latents = self.likelihood.n_latents(n_classes)
+        require(self.posterior.n_latents == n_latents, f"there are not {n_latents} latents")
+        proba = self.loo_proba
+        is_proba = (proba >= 0).all() and np.allclose(proba.sum(axis=1), 1.0)
+        require(is_proba, "leave-one-out predictions are no probabilities")
+        require(self.temperature > 0, f"the temperature is {self.temperature}")
 
     @property
     def targets(self) -> np.ndarray:
@@ -159,6 +176,7 @@ def _by_node(
     with torch.no_grad():
         parts = [function(mean[block], var[block]) for block in nodes]
         result: np.ndarray = torch.cat(parts or [function(mean, var)]).numpy()
+    require(np.isfinite(result).all(), "this model gives probabilities that are NaN")
     return result
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import budget
-from nodegp.graph import Graph
+from nodegp.declared import check_shapes, require
+from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing, Labelled, Points, choose
 from nodegp.inference import Dual, Engine, Fit, Problem, Warm
 from nodegp.labels import Observations
@@ -83,6 +84,16 @@ class FittedModel:
     posterior: Posterior
     label_weights: np.ndarray  # (O, L) what each label adds to the latent means
     diagnostics: Diagnostics
+
+    def __post_init__(self) -> None:
+        nodes, _, confidence = self.observations
+        sizes = {"O": len(nodes), "L": self.posterior.n_latents}
+        check_shapes(self.observations, sizes, nodes="O", labels="O", confidence="O")
+        check_shapes(self, sizes, label_weights="O L")
+        require(np.array_equal(np.unique(nodes), nodes), "labelled nodes are not in their order")
+        require(((confidence > 0) & (confidence <= 1)).all(), "a confidence is no probability")
+        if self.graph is not None:
+            check_nodes(nodes, self.graph.n_nodes)
 
     @property
     def prior(self) -> Prior:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nodegp.labels import Observations
+from nodegp.declared import check_shapes, require
+from nodegp.labels import Observations, of_one_type
 from nodegp.model.fitted import FittedModel, Report, Settings, fit_posterior, silent
 from nodegp.model.recipe import Recipe
 from nodegp.posterior import Marginals, leave_one_out
@@ -40,6 +41,11 @@ class FittedRegressor(FittedModel):
     loo_mean: np.ndarray  # (O,) leave-one-out, in the targets' units
     loo_std: np.ndarray  # (O,)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shapes(self, {"O": len(self.observations.nodes)}, loo_mean="O", loo_std="O")
+        require(self.posterior.n_latents == 1, "a regressor has one latent")
+
     @property
     def noise(self) -> float:
         return float(self.likelihood.parameters()["noise"])
@@ -62,7 +68,13 @@ def fit_regressor(
 ) -> FittedRegressor:
     """The posterior of a recipe and targets; ``earlier`` is the model of the same recipe to start
     from."""
-    targets = observations.labels.astype(np.float64)
+    numbers = of_one_type(observations.labels)
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(
+            f"y must hold numbers, got {numbers[:1].tolist()}; for classes there is "
+            "GraphGPClassifier"
+        )
+    targets = numbers.astype(np.float64)
     if not np.isfinite(targets).all():
         raise ValueError("y contains infinity; targets must be finite, or NaN for none")
     units = Units.of(targets)

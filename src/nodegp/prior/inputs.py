@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
+from nodegp.declared import check_shapes, require
 from nodegp.rows import Rows, RowSource
 
 __all__ = ["Inputs", "SumInputs", "WeightedRows", "cut"]
 
 
+@runtime_checkable
 class Inputs(Protocol):
     """Places at which a prior can tell the covariance of h, in an order."""
 
@@ -36,6 +38,9 @@ class WeightedRows:
 
     weights: sp.csr_array | None  # (R, T)
     rows: RowSource  # T of them
+
+    def __post_init__(self) -> None:
+        check_shapes(self, weights="R T", rows="T")
 
     def __len__(self) -> int:
         return len(self.rows) if self.weights is None else self.weights.shape[0]
@@ -80,6 +85,9 @@ class SumInputs:
     """Nodes at which h is a sum of independent functions: what each of these is made of there."""
 
     parts: tuple[Inputs, ...]  # of the same nodes, one for each function
+
+    def __post_init__(self) -> None:
+        require(len({len(part) for part in self.parts}) == 1, "inputs of a sum differ in number")
 
     def __len__(self) -> int:
         return len(self.parts[0])

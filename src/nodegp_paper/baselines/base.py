@@ -86,9 +86,9 @@ class Baseline(NodeClassifier):
         return self
 
     def _fit(self, graph: Any, y: Any, classes: Any, y_val: Any) -> None:
-        y = node_labels(graph, y, self.unlabelled)
+        y = node_labels(graph, y)
         if y_val is not None:
-            y_val = node_labels(graph, y_val, self.unlabelled)
+            y_val = node_labels(graph, y_val)
         graph = self._checked_graph(graph)
         labels = self._learn_classes(y, graph, classes)
         validation = None if y_val is None else self._validation(y_val, graph)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from nodegp_paper.experiments.plan import TASKS
 from nodegp_paper.experiments.spec import Spec
 from nodegp_paper.experiments.store import Record, Store
 from nodegp_paper.experiments.task import Context
+from nodegp_paper.experiments.worker import start_worker
 
 __all__ = ["Progress", "run_all", "seconds_text", "versions"]
 
@@ -149,7 +149,7 @@ def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
     spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_start_worker)
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=start_worker)
     try:
         yield pool
         pool.shutdown()
@@ -165,20 +165,6 @@ def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _start_worker() -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def seconds_text(seconds: float) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nodegp.files import clear_unfinished
 from nodegp_paper.experiments.spec import Spec
 
 __all__ = ["Record", "Store", "Writer", "plain", "select"]
@@ -71,6 +72,8 @@ class Store:
         """Where to add finished runs; one process at a time."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with _only_one(self.folder / ".lock"), self.path.open("ab") as file:
+            for place in (self.folder, self.folder / "checkpoints"):
+                clear_unfinished(place)  # of a process that was killed
             if file.tell() and self._last_byte() != b"\n":
                 file.write(b"\n")  # ends a line that was cut short
             yield Writer(file)
@@ -109,12 +112,17 @@ def _only_one(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise OSError  # another's, who has just removed ours
         except OSError:
             raise ValueError(
                 f"another process is writing to {str(path.parent)!r}; wait for it, or choose "
                 "another output folder"
             ) from None
-        yield
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)  # while it is ours
 
 
 def select(records: Iterable[Record], **values: Any) -> list[Record]:

@@ -136,7 +136,7 @@ class StackedGraphGPClassifier(NodeClassifier):
 
     def _fit(self, graph: Any, y: Any, classes: Any) -> None:
         self._check_parameters()
-        y = node_labels(graph, y, self.unlabelled)
+        y = node_labels(graph, y)
         graph = self._checked_graph(graph)
         self.labelled_, positions = self._learn_classes(y, graph, classes)
         targets = torch.from_numpy(positions.astype(np.int64))

@@ -1,0 +1,44 @@
+"""Model files that a project can work with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nodegp.declared import require
+from nodegp.estimators import GraphGPClassifier
+from nodegp.graph import Graph
+from nodegp.io import Encoder
+from nodegp.persistence import ModelFileError, load
+
+__all__ = ["open_model"]
+
+
+def open_model(path: str | Path) -> tuple[GraphGPClassifier, dict[str, Any]]:
+    """The classifier of a file that carries its graph, and what it says of its tables."""
+    model = load(path)
+    if not isinstance(model, GraphGPClassifier):
+        raise ValueError(f"{path} holds a {type(model).__name__}; a project works with classifiers")
+    if model.graph_ is None:
+        raise ValueError(
+            f"{path} was saved without its graph; save it with include_graph=True, or use "
+            "`nodegp fit`"
+        )
+    tables = getattr(model, "tables_", {})
+    try:
+        _check(tables, model.graph_)
+    except Exception as error:  # whatever a description that makes no sense sets off
+        what = f"cannot be read: what it says of its tables is damaged ({type(error).__name__})"
+        raise ModelFileError(Path(path), what) from error
+    return model, tables
+
+
+def _check(tables: dict[str, Any], graph: Graph) -> None:
+    names = [tables.get(use, use) for use in ("id", "label")]
+    require(all(isinstance(name, str) for name in names), f"columns are {names}")
+    if "encoder" in tables:
+        n_columns = Encoder.from_dict(tables["encoder"]).n_columns
+        require(n_columns == graph.n_features, f"{n_columns} columns, not {graph.n_features}")
+    for name, values in tables.get("shown", {}).items():
+        is_text = all(isinstance(value, str) for value in values)
+        require(len(values) == graph.n_nodes and is_text, f"what is shown of {name}")
