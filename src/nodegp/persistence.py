@@ -23,6 +23,7 @@ from safetensors.numpy import save as to_bytes
 from nodegp.component import Component, UnknownComponentError, from_dict
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
 from nodegp.files import check_place, write_atomically
+from nodegp.gains import SiteGains
 from nodegp.graph import Graph
 from nodegp.labels import Observations
 from nodegp.model import Diagnostics, FittedClassifier, FittedModel, FittedRegressor, Settings
@@ -55,6 +56,7 @@ _VALUES: dict[str, Any] = {
         Rows,
         Score,
         Settings,
+        SiteGains,
         SumInputs,
         Units,
         WeightedRows,

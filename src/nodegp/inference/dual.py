@@ -145,11 +145,11 @@ class _Search:
         with torch.no_grad():
             seeds = list(gradients(projection.detached(), state))
         with torch.enable_grad():
-            fit = likelihood.expected_log_prob(
-                self.labels.y, *state.label_marginals, self.labels.confidence
-            ).sum()
             outputs = list(projection.inputs())
-            if fit.requires_grad:  # the likelihood has hyper-parameters of its own
+            if likelihood.free_parameters():
+                fit = likelihood.expected_log_prob(
+                    self.labels.y, *state.label_marginals, self.labels.confidence
+                ).sum()
                 outputs.append(fit)
                 seeds.append(torch.ones_like(fit))
             pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
