@@ -77,6 +77,11 @@ class SiteGains:
     lambda2: Tensor  # (L, O)
     whitened: bool
 
+    def __post_init__(self) -> None:
+        # Row by row, as a file holds them: another order in memory gives other last digits.
+        for name in ("labels", "lambda2"):
+            object.__setattr__(self, name, getattr(self, name).contiguous())
+
     @property
     def dtype(self) -> torch.dtype:
         return self.labels.dtype
