@@ -132,7 +132,7 @@ def _exact_moments(projection: Exact, sites: Sites) -> Moments:
     K, (lambda1, lambda2) = projection.K, sites
     S = lambda2.sqrt()
     A_inverse, half_log_det = exact_factor(K, lambda2)
-    cavity_share = A_inverse.diagonal(dim1=1, dim2=2)
+    cavity_share = A_inverse.diagonal(dim1=1, dim2=2).clone()  # a view would keep A^-1 alive
     inducing_variance = (1.0 - cavity_share) / lambda2
     # S A^-1 S^-1 lambda1, as a sum: faster than a batch of small matrix-vector products.
     alpha = S * (A_inverse * (lambda1 / S)[:, None, :]).sum(2)
