@@ -12,11 +12,12 @@ from sklearn.base import clone
 import nodegp
 from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.filters import Identity
+from nodegp.filters import Identity, PageRank, SumOfFilters
 from nodegp.inducing import Points
 from nodegp.inference import Dual
-from nodegp.kernels import RBF, Linear, Polynomial
+from nodegp.kernels import RBF, Linear, Matern, Polynomial
 from nodegp.likelihoods import RobustMax, Softmax
+from nodegp.preprocessing import Preprocessing
 from nodegp_paper.inference import Adam
 
 GRAPH = random_graph()
@@ -249,6 +250,38 @@ def test_permuted_nodes_get_permuted_answers(inducing):
     moved = classifier(**settings).fit(permuted(GRAPH, order), Y[order])
     np.testing.assert_allclose(moved.predict_proba(), model.predict_proba()[order], atol=1e-6)
     assert moved.elbo_ == pytest.approx(model.elbo_, rel=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Matern(0.5)], ids=["rbf", "matern"])
+def test_points_far_apart_get_the_same_answers_in_any_order(kernel):
+    """Rounding alone is longer than the lengthscale here: a node must still be like itself."""
+    graph = Graph(GRAPH.adjacency, 1e100 * np.abs(GRAPH.features))
+    order = np.random.default_rng(0).permutation(24)
+    settings = {
+        "kernel": (kernel, kernel),
+        "filter": SumOfFilters((Identity(), PageRank())),
+        "preprocessing": "raw",
+    }
+    model = classifier(**settings).fit(graph, Y)
+    moved = classifier(**settings).fit(permuted(graph, order), Y[order])
+    proba = model.predict_proba()
+    np.testing.assert_allclose(moved.predict_proba(), proba[order], atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(nodes=[1, 2]), proba[[1, 2]], atol=1e-9)
+
+
+def test_a_large_jitter_is_told(recwarn):
+    settings = {
+        "kernel": Linear(),
+        "filter": "identity",
+        "preprocessing": Preprocessing("raw", center=False),
+        "inducing": Points(24),
+    }
+    classifier(**settings).fit(GRAPH, Y)
+    assert not [w for w in recwarn if "jitter" in str(w.message)]
+    features = GRAPH.features.copy()
+    features[0] *= 1e4
+    with pytest.warns(UserWarning, match=r"a jitter of .* times their median.*preprocessing='l2'"):
+        classifier(**settings).fit(Graph(GRAPH.adjacency, features), Y)
 
 
 def grown(graph: Graph, copies: list[int]) -> Graph:

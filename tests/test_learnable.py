@@ -63,6 +63,22 @@ def test_the_bound_rises_to_where_it_is_flat(filter):
             assert elbo(moved, engine=Dual(tol=1e-6)) < fitted.elbo_ + 1e-3
 
 
+@pytest.mark.parametrize("filter", ["matern", "diffusion", "pagerank"])
+def test_what_is_climbed_never_falls(filter):
+    """By default the hyper-parameters have a prior, to which the bound by itself gives way."""
+    for seed in range(8):
+        graph = random_graph(30, seed=seed)
+        y = hide(smooth_classes(graph), np.arange(0, 30, 2))
+        fitted = GraphGPClassifier(filter=filter, random_state=0).fit(graph, y)
+        assert (np.diff(fitted.elbo_trace_) >= 0).all()
+        start, learnt = (
+            np.log([*values.values()])
+            for values in (fitted.model_.diagnostics.start, fitted.prior_.free_parameters())
+        )
+        log_prior = -0.5 * ((learnt - start) ** 2).sum() / fitted.recipe_.hyperprior_std**2
+        assert fitted.elbo_trace_[-1] == pytest.approx(fitted.elbo_ + log_prior, abs=1e-9)
+
+
 @pytest.mark.parametrize("kernel", [LINEAR, RBF(1.0, 0.8), Polynomial(3, 1.0, 1.0)], ids=repr)
 @pytest.mark.parametrize("filter", FREE, ids=lambda f: type(f).__name__)
 def test_gradients_against_finite_differences(filter, kernel):

@@ -51,8 +51,12 @@ class Tile:
 
     @property
     def squared_distance(self) -> Tensor:
-        # Rounding can make it slightly negative for equal points.
-        return (self.left + self.right - 2.0 * self.inner).clamp_min(0.0)
+        total = self.left + self.right
+        squared = total - 2.0 * self.inner
+        # What rounding leaves of equal points is no distance. A lengthscale far below the size of
+        # the points would make much of it: a node would be no longer like itself.
+        rounding = 8.0 * torch.finfo(squared.dtype).eps
+        return squared.masked_fill(squared.detach() < rounding * total.detach(), 0.0)
 
     @property
     def distance(self) -> Tensor:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nodegp.budget import blocks, budget
 from nodegp.component import Component
 from nodegp.expectations import softmax_mean
 
@@ -192,7 +193,7 @@ class RobustMax(Likelihood):
     def _probability_largest(self, y: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """P(h_y is the largest latent) of each label, shape (O,)."""
         node, weight = _hermite(self.quadrature, mean)
-        own = _own(y, mean.shape[1])
+        own = y[:, None] == torch.arange(mean.shape[1])  # (O, L)
         points = mean[own][:, None] + var[own].sqrt()[:, None] * node  # (O, Q)
         z = (points[:, :, None] - mean[:, None]) / var.sqrt()[:, None]
         return torch.special.ndtr(z).masked_fill(own[:, None], 1.0).prod(2) @ weight
@@ -226,7 +227,10 @@ class Softmax(Likelihood):
     def start_sites(self, n_latents: int, variance: Tensor) -> tuple[Tensor, Tensor]:
         own = torch.eye(n_latents, dtype=variance.dtype)
         mean, var = 1.6 * variance.sqrt() * (own - own.mean()), variance * (0.9 - 0.15 * own)
-        at = self.expectation(torch.arange(n_latents), mean, var, torch.ones_like(own[0]))
+        labels = torch.arange(n_latents), mean, var, torch.ones_like(own[0])
+        classes = blocks(n_latents, n_latents * self.n_points, budget.passing)
+        parts = [self.expectation(*(part[block] for part in labels)) for block in classes]
+        at = Expectation(*(torch.cat(part) for part in zip(*parts, strict=True)))
         lambda2 = (-2.0 * at.variance_gradient).clamp_min(0.0)
         return (at.mean_gradient + lambda2 * mean).mT, lambda2.mT
 
@@ -371,11 +375,6 @@ def _check_count(likelihood: Likelihood, name: str) -> None:
 
 def _each(y: Tensor) -> Tensor:
     return torch.arange(len(y), device=y.device)
-
-
-def _own(y: Tensor, n_latents: int) -> Tensor:
-    """Mask (O, L) of each label's own latent."""
-    return y[:, None] == torch.arange(n_latents, device=y.device)
 
 
 def _hermite(n_points: int, like: Tensor) -> tuple[Tensor, Tensor]:

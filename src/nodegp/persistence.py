@@ -24,6 +24,7 @@ from nodegp.component import Component, UnknownComponentError, from_dict
 from nodegp.declared import LARGEST, MismatchError, check_types, require
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
 from nodegp.files import check_place, write_atomically
+from nodegp.gains import SiteGains
 from nodegp.graph import Graph
 from nodegp.labels import Observations
 from nodegp.model import Diagnostics, FittedClassifier, FittedModel, FittedRegressor, Settings
@@ -58,6 +59,7 @@ _VALUES: dict[str, Any] = {
         Rows,
         Score,
         Settings,
+        SiteGains,
         SumInputs,
         Units,
         WeightedRows,

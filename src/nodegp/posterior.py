@@ -18,6 +18,7 @@ from torch import Tensor
 
 from nodegp.budget import blocks, budget
 from nodegp.declared import check_shapes, require
+from nodegp.gains import SiteGains, latent_blocks
 from nodegp.linalg import QuadraticForms
 from nodegp.prior import Inputs, Prior
 
@@ -50,14 +51,14 @@ class Posterior:
     inducing: Inputs  # M of them
     chol: Tensor | None  # (M, M) lower, Kuu = chol chol^T, if q is in whitened form
     mean: Tensor  # (L, M)
-    gain: Tensor  # (L, M, M) symmetric
+    gain: Tensor | SiteGains  # (L, M, M) symmetric; of many latents only what it is made of
 
     def __post_init__(self) -> None:
         check_shapes(self, inducing="M", chol="M M", mean="L M", gain="L M M")
         # Row by row, as a file holds them: another order in memory gives other last digits.
         for name in ("chol", "mean", "gain"):
             value = getattr(self, name)
-            if value is not None:
+            if isinstance(value, Tensor):
                 object.__setattr__(self, name, value.contiguous())
 
     @property
@@ -85,18 +86,32 @@ class Posterior:
             return Marginals(empty, empty)
         cross = self.prior.cross(inputs, self.inducing)  # propagation along the edges is here
         prior_var = cross.variances()
-        mean_weights, gain = self.mean, self.gain
         factors = cross.factors() if len(inputs) > self.n_inducing else None
         if factors is not None and self._prefers(factors.right.shape[1]):
             # More labels than features: the same posterior in the space of weights.
             right = self.project(factors.right.mT)  # (M, P)
-            mean_weights, gain = mean_weights @ right, right.mT @ gain @ right
-            return _by_block(factors.left, prior_var, mean_weights, gain)
+            return self._by_block(factors.left, prior_var, right)
         if self.chol is None:
-            return _by_block(cross.block, prior_var, mean_weights, gain)
-        return _by_block(
-            lambda rows: self.project(cross.block(rows)).mT, prior_var, mean_weights, gain
-        )
+            return self._by_block(cross.block, prior_var)
+        return self._by_block(lambda rows: self.project(cross.block(rows)).mT, prior_var)
+
+    def _by_block(
+        self, block: Callable[[slice], Tensor], prior_var: Tensor, right: Tensor | None = None
+    ) -> Marginals:
+        """Means ``mean . w`` and variances ``prior_var - w^T gain w``, for w a range of inputs at a
+        time and in the precision that it comes in; if ``right`` is there w is that times a row."""
+        mean = torch.empty(len(prior_var), self.n_latents, dtype=torch.float64)
+        var = torch.empty_like(mean)
+        kind = min(block(slice(0, 1)).dtype, self.gain.dtype, key=lambda kind: kind.itemsize)
+        weights = (self.mean if right is None else self.mean @ right).mT.to(kind)
+        for latents in latent_blocks(self.n_latents, self.n_inducing):
+            gain = self.gain[latents]
+            gained = QuadraticForms((gain if right is None else right.mT @ gain @ right).to(kind))
+            for rows in blocks(len(mean), len(weights), budget.cached):
+                w = block(rows).to(kind)  # (rows, M)
+                mean[rows, latents] = (w @ weights[:, latents]).double()
+                var[rows, latents] = prior_var[rows, None] - gained(w).double()
+        return Marginals(mean, var.clamp_min_(_SMALLEST_VARIANCE))
 
     def _prefers(self, n_weights: int) -> bool:
         """Whether so many weights are less work for each node than the inducing variables, whose
@@ -108,14 +123,19 @@ class Posterior:
     def joint(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Mean (R, L) and covariance (L, R, R) of h over all the inputs together."""
         w = self.project(self.prior.cov(inputs, self.inducing))
-        cov = self.prior.cov(inputs, inputs).to(self.mean.dtype) - w.mT @ self.gain @ w
+        cov = self.prior.cov(inputs, inputs).to(self.mean.dtype) - self._gained(w, w)
         return (self.mean @ w).mT, 0.5 * (cov + cov.mT)
 
     @torch.no_grad()
     def across(self, a: Inputs, b: Inputs) -> Tensor:
         """Covariance of h at a few inputs with h at others, (L, len(a), len(b))."""
         wa, wb = (self.project(self.prior.cov(inputs, self.inducing)) for inputs in (a, b))
-        return self.prior.cov(b, a).mT.to(self.mean.dtype) - (wa.mT @ self.gain) @ wb
+        return self.prior.cov(b, a).mT.to(self.mean.dtype) - self._gained(wa, wb)
+
+    def _gained(self, wa: Tensor, wb: Tensor) -> Tensor:
+        """By how much the labels lower covariances, (L, len(a), len(b))."""
+        every = latent_blocks(self.n_latents, self.n_inducing)
+        return torch.cat([(wa.mT @ self.gain[latents]) @ wb for latents in every])
 
     def project(self, cross: Tensor) -> Tensor:
         """w for covariances with u, (M, R)."""
@@ -123,22 +143,6 @@ class Posterior:
         if self.chol is None:
             return w.contiguous()
         return torch.linalg.solve_triangular(self.chol, w, upper=False)
-
-
-def _by_block(
-    block: Callable[[slice], Tensor], prior_var: Tensor, mean_weights: Tensor, gain: Tensor
-) -> Marginals:
-    """Means ``mean_weights . w`` and variances ``prior_var - w^T gain w``, for w a range of inputs
-    at a time, in the precision that w comes in."""
-    mean = torch.empty(len(prior_var), len(mean_weights), dtype=torch.float64)
-    var = torch.empty_like(mean)
-    kind = min(block(slice(0, 1)).dtype, gain.dtype, key=lambda kind: kind.itemsize)
-    weights, gained = mean_weights.mT.to(kind), QuadraticForms(gain.to(kind))
-    for rows in blocks(len(mean), len(weights), budget.cached):
-        w = block(rows).to(kind)  # (rows, M)
-        mean[rows] = (w @ weights).double()
-        var[rows] = prior_var[rows, None] - gained(w).double()
-    return Marginals(mean, var.clamp_min_(_SMALLEST_VARIANCE))
 
 
 def sample_joint(mean: Tensor, cov: Tensor, n_samples: int, rng: np.random.Generator) -> Tensor:

@@ -39,6 +39,8 @@ from nodegp.seeds import generator
 
 __all__ = ["GraphGP", "fitted"]
 
+_LARGE_JITTER = 1e-3  # of a prior variance: from here on probabilities show it
+
 
 class fitted:
     """An attribute of the fitted model, as an attribute of its estimator."""
@@ -170,19 +172,30 @@ class GraphGP(BaseEstimator):
         self.n_neighbors_ = start.n_neighbors
         for name, value in start.described.items():
             setattr(self, name, value)
-        self._check_converged()
+        self._check_fit()
         return self
 
     def _settings(self) -> Settings:
         engine = as_component(self.engine, inference.Engine, "engine")
         return Settings(self.inducing, engine, self.random_state)
 
-    def _check_converged(self) -> None:
+    def _check_fit(self) -> None:
+        """Warn of a fit that is not what was asked for."""
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {self.n_iter_} iterations "
                 f"(elbo {self.elbo_:.4f}); {self.model_.diagnostics.advice}.",
                 ConvergenceWarning,
+                stacklevel=4,
+            )
+        share = self.model_.jitter_share()
+        if share >= _LARGE_JITTER:
+            warnings.warn(
+                f"{type(self).__name__} is ill-conditioned: a jitter of {self.jitter_:.1e} was "
+                f"added to prior variances, {share:.1e} times their median, so that answers are "
+                "rough and depend on the order of the nodes; bring the features to one scale "
+                "(preprocessing='l2' or 'standardise'), or use inducing='labelled', which mostly "
+                "needs no jitter.",
                 stacklevel=4,
             )
 
@@ -208,7 +221,7 @@ class GraphGP(BaseEstimator):
         observations = self.model_.observations.revised(nodes, values, sure, self.unlabelled)
         with self._watched():
             self.model_ = self.model_.update(observations, self._report)
-        self._check_converged()
+        self._check_fit()
         return self
 
     def explain(self, node: int | str, X: Any = None) -> Explanation:

@@ -81,7 +81,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     loo_proba_ : (labels, classes) leave-one-out probabilities, in the order of ``labelled_``
     temperature_ : 1.0 unless calibrated
     selection_ : how each recipe did, if several were compared; else empty
-    elbo_, elbo_trace_, n_iter_, converged_, jitter_ : how the fit went
+    elbo_, n_iter_, converged_, jitter_ : how the fit went
+    elbo_trace_ : what was climbed: the bound, with the log prior of hyper-parameters that have one
     """
 
     model_: FittedClassifier

@@ -48,7 +48,8 @@ class Dual(Engine):
     each. ``tol`` is the sites' relative residual there; the ELBO's
     error is of its square. Free inducing points are moved
     for at most ``point_iter`` iterations after the hyper-parameters have settled.
-    A recipe's prior of the hyper-parameters is not counted in the ELBO that is reported.
+    A recipe's prior of the hyper-parameters is not counted in the ELBO that is reported, but in the
+    trace: what never falls is their sum, and the ELBO by itself may give way to that prior.
     """
 
     alias: ClassVar = "dual"
@@ -90,7 +91,7 @@ class _Search:
         spread = problem.hyperprior_std
         self.precision = 0.0 if spread is None else spread**-2
         self.points: Tensor | None = None
-        self.value = -math.inf  # of the best: its ELBO, and the prior of its hyper-parameters
+        # Of one best after the other: the ELBO, and the log prior of the hyper-parameters.
         self.trace: list[float] = []
         self.best: tuple[Solution, Projection] | None = None
         self.rough = False  # whether the best is the first, and its sites only roughly solved
@@ -144,11 +145,11 @@ class _Search:
         with torch.no_grad():
             seeds = list(gradients(projection.detached(), state))
         with torch.enable_grad():
-            fit = likelihood.expected_log_prob(
-                self.labels.y, *state.label_marginals, self.labels.confidence
-            ).sum()
             outputs = list(projection.inputs())
-            if fit.requires_grad:  # the likelihood has hyper-parameters of its own
+            if likelihood.free_parameters():
+                fit = likelihood.expected_log_prob(
+                    self.labels.y, *state.label_marginals, self.labels.confidence
+                ).sum()
                 outputs.append(fit)
                 seeds.append(torch.ones_like(fit))
             pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
@@ -161,10 +162,9 @@ class _Search:
                 for g, x in zip(grads, inputs, strict=True)
             ]
         )
-        value = state.elbo - self._penalty(theta)
         gradient[: len(theta)] -= self.precision * (theta - self.centre)
-        self._keep(value, solution, projection, theta, points)
-        return value, gradient
+        self._keep(solution, projection, theta, points)
+        return state.elbo - self._penalty(theta), gradient
 
     def _penalty(self, theta: np.ndarray) -> float:
         """Minus the log of the hyper-parameters' prior, up to a constant."""
@@ -176,8 +176,7 @@ class _Search:
             prior, likelihood = self._components(torch.from_numpy(self.theta))
             projection = self.problem.projector(prior, self.points)
             solution, projection = self._solve(projection, likelihood)
-            value = solution.state.elbo - self._penalty(self.theta)
-            self._keep(value, solution, projection, self.theta, self.points)
+            self._keep(solution, projection, self.theta, self.points)
         assert self.best is not None
         solution, projection = self.best
         state = solution.state
@@ -250,24 +249,18 @@ class _Search:
         return Sites(sites.lambda1 * ratio.sqrt(), sites.lambda2 * ratio)
 
     def _keep(
-        self,
-        value: float,
-        solution: Solution,
-        projection: Projection,
-        theta: np.ndarray,
-        points: Tensor | None,
+        self, solution: Solution, projection: Projection, theta: np.ndarray, points: Tensor | None
     ) -> None:
         """Remember the best seen: the search may end at, or return from, a worse place."""
-        elbo = solution.state.elbo
-        if self.best is not None and value < self.value:
+        values = [elbo - self._penalty(theta) for elbo in solution.trace]
+        if self.best is not None and not values[-1] >= self.trace[-1]:
             return
-        self.value = value
-        self.trace += solution.trace if self.best is None else [elbo]
+        self.trace += values if self.best is None else values[-1:]
         self.best = solution, projection.detached()
         self.rough, self.tol = self.tol > self.engine.tol, self.engine.tol
         self.theta = np.array(theta)
         self.points = None if points is None else points.detach().clone()
-        self.report(f"elbo {elbo:.4f}  " + self._describe())
+        self.report(f"elbo {solution.state.elbo:.4f}  " + self._describe())
 
     def _describe(self) -> str:
         return "  ".join(

@@ -11,15 +11,24 @@ Khat is the labels' covariance as u carries it: K itself, or W^T W for inducing 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
+from nodegp.gains import (
+    SiteGains,
+    exact_factor,
+    exact_gain,
+    latent_blocks,
+    whitened_factor,
+    whitened_gain,
+)
 from nodegp.inducing import Exact, Projection, Whitened
+from nodegp.inference.anderson import Anderson
 from nodegp.likelihoods import Expectation, Likelihood
-from nodegp.linalg import not_positive_definite, solve_least_squares
 from nodegp.posterior import Marginals, Sites
 
 __all__ = [
@@ -57,7 +66,7 @@ class Moments(NamedTuple):
     inducing_variance: Tensor  # (L, O) the part of the variance that u carries
     cavity_share: Tensor  # (L, O) of the posterior precision: 1 - lambda2 inducing_variance
     half_log_det: Tensor  # 0.5 log |I + Khat lambda2|, summed over latents
-    factor: Tensor  # (L, M, M) A^-1 or chol(B), kept for gradients and the posterior
+    factor: Tensor | None  # (L, M, M) A^-1 or chol(B), for gradients; None if that is too large
 
 
 class State(NamedTuple):
@@ -98,66 +107,67 @@ def _vague(prior_var: Tensor) -> Tensor:
 
 
 def posterior_moments(projection: Projection, sites: Sites) -> Moments:
-    """Mean and variance at the labels, from the sites."""
-    if isinstance(projection, Exact):
-        return _exact_moments(projection, sites)
-    return _whitened_moments(projection, sites)
+    """Mean and variance at the labels, from the sites; a bounded number of latents at a time."""
+    parts = []
+    for latents in _latent_blocks(projection, sites):
+        some_sites = Sites(*(values[latents] for values in sites))
+        if isinstance(projection, Exact):
+            part = _exact_moments(projection, some_sites)
+        else:
+            part = _whitened_moments(projection, some_sites)
+        if len(part.alpha) == len(sites.lambda1):
+            return part
+        parts.append(part._replace(factor=None))  # too large to keep for all of them
+    *columns, half_log_det, _ = zip(*parts, strict=True)
+    alpha, mean, var, share = (torch.cat(column) for column in columns)
+    return Moments(alpha, mean, var, share, torch.stack(half_log_det).sum(), None)
+
+
+def _latent_blocks(projection: Projection, sites: Sites) -> Iterator[slice]:
+    return latent_blocks(len(sites.lambda1), len(projection.inputs()[0]))
 
 
 def _exact_moments(projection: Exact, sites: Sites) -> Moments:
-    """By ``A = I + S K S`` with S^2 = lambda2: K is neither inverted nor factorised, and the
-    variances are (1 - diag A^-1) / lambda2."""
+    """The variances are (1 - diag A^-1) / lambda2."""
     K, (lambda1, lambda2) = projection.K, sites
     S = lambda2.sqrt()
-    A = (S[:, :, None] * K).mul_(S[:, None, :])
-    A.diagonal(dim1=1, dim2=2).add_(1.0)
-    chol_A, failed = torch.linalg.cholesky_ex(A)
-    if failed.any():
-        raise not_positive_definite(K, "covariance of the labelled nodes", "with its sites")
-    A_inverse = torch.cholesky_inverse(chol_A)
-    cavity_share = A_inverse.diagonal(dim1=1, dim2=2)
+    A_inverse, half_log_det = exact_factor(K, lambda2)
+    cavity_share = A_inverse.diagonal(dim1=1, dim2=2).clone()  # a view would keep A^-1 alive
     inducing_variance = (1.0 - cavity_share) / lambda2
     # S A^-1 S^-1 lambda1, as a sum: faster than a batch of small matrix-vector products.
     alpha = S * (A_inverse * (lambda1 / S)[:, None, :]).sum(2)
-    half_log_det = chol_A.diagonal(dim1=1, dim2=2).log().sum()
     return Moments(alpha, alpha @ K, inducing_variance, cavity_share, half_log_det, A_inverse)
 
 
 def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
-    """By ``B = I + W diag(lambda2) W^T``, q(v) = N(B^-1 W lambda1, B^-1); labels in blocks."""
+    """q(v) = N(B^-1 W lambda1, B^-1); labels in blocks."""
     W, (lambda1, lambda2) = projection.W, sites
     n_latents, n_labels = lambda1.shape
-    n_inducing = len(W)
-    label_blocks = list(blocks(n_labels, n_latents * n_inducing, budget.passing))
-
-    B = torch.diag_embed(W.new_ones(n_latents, n_inducing))
-    for block in label_blocks:
-        Wb = W[:, block]
-        B = torch.baddbmm(B, Wb * lambda2[:, None, block], Wb.mT.expand(n_latents, -1, -1))
-    chol_B, failed = torch.linalg.cholesky_ex(B)
-    if failed.any():  # negative sites went too far: no posterior at all, so no step there
-        chol_B = torch.full_like(chol_B, torch.nan)
-
+    chol_B, half_log_det = whitened_factor(W, lambda2)
     pulled = (lambda1 @ W.mT)[:, :, None]  # (L, M, 1)
     mean = torch.cholesky_solve(pulled, chol_B)[:, :, 0] @ W
     parts = []
-    for block in label_blocks:
+    for block in blocks(n_labels, n_latents * len(W), budget.passing):
         Wb = W[:, block].expand(n_latents, -1, -1)
         parts.append(torch.linalg.solve_triangular(chol_B, Wb, upper=False).square_().sum(1))
-    half_log_det = chol_B.diagonal(dim1=1, dim2=2).log().sum()
     alpha = lambda1 - lambda2 * mean
     s = torch.cat(parts, 1)
     return Moments(alpha, mean, s, 1.0 - lambda2 * s, half_log_det, chol_B)
 
 
-def posterior_arrays(projection: Projection, state: State) -> tuple[Tensor | None, Tensor, Tensor]:
+def posterior_arrays(
+    projection: Projection, state: State
+) -> tuple[Tensor | None, Tensor, Tensor | SiteGains]:
     """chol, mean and gain of :class:`nodegp.posterior.Posterior`."""
-    alpha, factor = state.moments.alpha, state.moments.factor
+    alpha, factor, lambda2 = state.moments.alpha, state.moments.factor, state.sites.lambda2
     if isinstance(projection, Exact):
-        S = state.sites.lambda2.sqrt()
-        return None, alpha, S[:, :, None] * factor * S[:, None, :]
-    eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
-    return projection.chol, alpha @ projection.W.mT, eye - torch.cholesky_inverse(factor)
+        if factor is None:
+            return None, alpha, SiteGains(projection.K, lambda2, False).smallest()
+        return None, alpha, exact_gain(factor, lambda2)
+    mean = alpha @ projection.W.mT
+    if factor is None:
+        return projection.chol, mean, SiteGains(projection.W, lambda2, True).smallest()
+    return projection.chol, mean, whitened_gain(factor)
 
 
 def gradients(projection: Projection, state: State) -> tuple[Tensor, ...]:
@@ -166,15 +176,38 @@ def gradients(projection: Projection, state: State) -> tuple[Tensor, ...]:
     By hand, so that nothing with a latent dimension is differentiated automatically. They
     are exact at any sites, not only where these match the likelihood.
     """
-    if isinstance(projection, Exact):
-        return (_exact_gradient(projection, state),)
-    return _whitened_gradients(projection, state)
+    total: tuple[Tensor, ...] | None = None
+    for latents in _latent_blocks(projection, state.sites):
+        part = _some_latents(projection, state, latents)
+        if isinstance(projection, Exact):
+            gradient: tuple[Tensor, ...] = (_exact_gradient(projection, part),)
+        else:
+            gradient = _whitened_gradients(projection, part)
+        total = gradient if total is None else tuple(map(torch.add, total, gradient))
+    assert total is not None
+    return total
+
+
+def _some_latents(projection: Projection, state: State, latents: slice) -> State:
+    """The state of some latents, its factor made again if it was not kept."""
+    if state.moments.factor is not None:
+        return state
+    sites = Sites(*(values[latents] for values in state.sites))
+    moments = posterior_moments(projection, sites)
+    alpha, mean = state.moments.alpha[latents], state.moments.mean[latents]
+    value, *by_marginals = state.expectation
+    return state._replace(
+        sites=sites,
+        moments=moments._replace(alpha=alpha, mean=mean),
+        expectation=Expectation(value, *(gradient[:, latents] for gradient in by_marginals)),
+    )
 
 
 def _exact_gradient(projection: Exact, state: State) -> Tensor:
     """In K. With T = (I + K lambda2)^-1: d Var = T dK T^T and d mean = T dK alpha."""
     lambda2, alpha, mean = state.sites.lambda2, state.moments.alpha, state.moments.mean
     A_inverse = state.moments.factor  # (L, O, O)
+    assert A_inverse is not None
     g_mean = state.expectation.mean_gradient.mT
     g_var = state.expectation.variance_gradient.mT
     S = lambda2.sqrt()
@@ -195,6 +228,7 @@ def _whitened_gradients(projection: Whitened, state: State) -> tuple[Tensor, Ten
     g_mean = state.expectation.mean_gradient.mT  # (L, O)
     g_var = state.expectation.variance_gradient.mT
     chol_B = state.moments.factor
+    assert chol_B is not None
     mu = state.moments.alpha @ W.mT  # (L, M)
     # Through mu; zero where the sites match the likelihood exactly.
     t = torch.cholesky_solve((g_mean @ W.mT - mu)[:, :, None], chol_B)[:, :, 0]
@@ -320,7 +354,7 @@ def solve(
     trace = [state.elbo]
     # Latents are stepped as if independent; their coupling would make whole steps overshoot.
     full_rate = 1.0 if len(sites.lambda1) == 1 else 0.7
-    accelerate = _Anderson(floor)
+    accelerate = Anderson(floor)
     for _ in range(max_steps):
         target = sites_from(state.expectation, state.label_marginals, floor)
         distance = residual(state.sites, target, prior_var)
@@ -341,37 +375,3 @@ def solve(
         state = proposal
         trace.append(state.elbo)
     return Solution(state, trace, False)
-
-
-class _Anderson:
-    """Anderson acceleration of a fixed-point iteration: the next point is the mixture of the
-    last few whose steps, if steps were linear in the point, would cancel."""
-
-    def __init__(self, floor: Tensor, memory: int = 6):
-        self._floor = floor
-        self._memory = memory
-        self._points: list[Tensor] = []
-        self._steps: list[Tensor] = []
-
-    def forget(self) -> None:
-        """Drop all but the newest point."""
-        self._points, self._steps = self._points[-1:], self._steps[-1:]
-
-    def __call__(self, sites: Sites, target: Sites, rate: float) -> Sites:
-        # lambda1 and lambda2 have different units: compare each relative to its step's size.
-        point = torch.stack(list(sites))  # (2, L, O)
-        step = torch.stack(list(target)) - point
-        units = step.flatten(1).norm(dim=1).clamp_min(1e-300)[:, None, None]
-        self._points = [*self._points[-self._memory :], point]
-        self._steps = [*self._steps[-self._memory :], step]
-        moved = plain = point + rate * step
-        if len(self._points) > 1:
-            d_points = torch.stack(self._points).diff(dim=0)
-            d_steps = torch.stack(self._steps).diff(dim=0)
-            scaled = (d_steps / units).flatten(1)  # (memory, 2 L O)
-            unit_step = (step / units).flatten()
-            weights = solve_least_squares(scaled @ scaled.mT, scaled @ unit_step)
-            moved = moved - torch.tensordot(weights, d_points + rate * d_steps, 1)
-            if not moved.isfinite().all():  # all precisions at their floor: no step, no unit
-                moved = plain
-        return Sites(moved[0], moved[1].maximum(self._floor))

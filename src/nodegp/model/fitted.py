@@ -166,6 +166,13 @@ class FittedModel:
         shares: list[float] = (sizes / sizes.sum()).tolist()
         return shares
 
+    def jitter_share(self) -> float:
+        """The jitter relative to the median prior variance of the inducing variables."""
+        if not self.diagnostics.jitter:
+            return 0.0
+        variances = self.prior.var(self.posterior.inducing)
+        return self.diagnostics.jitter / float(variances[variances > 0].median())
+
     def planning_prior(self, domain: Domain) -> Prior:
         """The prior to plan questions with."""
         return self.prior
