@@ -42,6 +42,10 @@ class OneFunction(Prior):
         # Distances are differences of lengths and inner products, and need their last digits.
         return view if self.kernel.linear_form() is not None else view.precise()
 
+    def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
+        cache = CovarianceCache(self.kernel, WeightedRows.of(a), WeightedRows.of(b))
+        return lambda prior: cache(prior.kernel)
+
     def points(self, points: Tensor) -> WeightedRows:
         return WeightedRows.points(points)
 
@@ -81,10 +85,6 @@ class FilteredFunction(OneFunction):
         if sets.weights is None:
             return super().cross(a, b)
         return MixedCross(self.kernel, sets, others)
-
-    def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
-        cache = CovarianceCache(self.kernel, WeightedRows.of(a), WeightedRows.of(b))
-        return lambda prior: cache(prior.kernel)
 
     def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
         cache = VarianceCache(self.kernel, WeightedRows.of(a))
@@ -152,9 +152,8 @@ class FilteredFeatures(OneFunction):
 
     def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
         if isinstance(WeightedRows.of(a).rows, BasisRows):
-            return super().cached_cov(a, b)  # rows that change leave nothing to keep
-        cache = CovarianceCache(self.kernel, WeightedRows.of(a), WeightedRows.of(b))
-        return lambda prior: cache(prior.kernel)
+            return lambda prior: prior.cov(a, b)  # rows that change leave nothing to keep
+        return super().cached_cov(a, b)
 
     def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
         if isinstance(WeightedRows.of(a).rows, BasisRows):

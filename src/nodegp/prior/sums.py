@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -34,8 +34,7 @@ class SumPrior(Prior):
         return SumInputs(tuple(part.to_learn(domain, nodes) for part in self.parts))
 
     def freeze(self, inputs: Inputs) -> SumInputs:
-        own = zip(self.parts, SumInputs.of(inputs).parts, strict=True)
-        return SumInputs(tuple(part.freeze(own_inputs) for part, own_inputs in own))
+        return SumInputs(tuple(part.freeze(*own) for part, own in self._by_part(inputs)))
 
     def cov(self, a: Inputs, b: Inputs) -> Tensor:
         return _sum([part.cov(*own) for part, own in self._by_part(a, b)])
@@ -45,36 +44,28 @@ class SumPrior(Prior):
 
     def variances(self, a: Inputs) -> list[Tensor]:
         """What each part adds to the variances."""
-        own = SumInputs.of(a).parts
-        return [part.var(own_inputs) for part, own_inputs in zip(self.parts, own, strict=True)]
+        return [part.var(*own) for part, own in self._by_part(a)]
 
     def cross(self, a: Inputs, b: Inputs) -> Cross:
         return SumCross(tuple(part.cross(*own) for part, own in self._by_part(a, b)))
 
     def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
-        caches = [part.cached_cov(*own) for part, own in self._by_part(a, b)]
-        return lambda prior: _sum(
-            [cache(part) for cache, part in zip(caches, prior.parts, strict=True)]
-        )
+        return _summed([part.cached_cov(*own) for part, own in self._by_part(a, b)])
 
     def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
-        own = SumInputs.of(a).parts
-        caches = [
-            part.cached_var(own_inputs) for part, own_inputs in zip(self.parts, own, strict=True)
-        ]
-        return lambda prior: _sum(
-            [cache(part) for cache, part in zip(caches, prior.parts, strict=True)]
-        )
+        return _summed([part.cached_var(*own) for part, own in self._by_part(a)])
 
     def products(self, a: Inputs, n_others: int) -> int:
-        own = SumInputs.of(a).parts
-        return sum(part.products(x, n_others) for part, x in zip(self.parts, own, strict=True))
+        return sum(part.products(own[0], n_others) for part, own in self._by_part(a))
 
-    def _by_part(self, a: Inputs, b: Inputs) -> list[tuple[Prior, tuple[Inputs, Inputs]]]:
-        left, right = SumInputs.of(a).parts, SumInputs.of(b).parts
-        # One object for both sides where they are one, which parts make use of.
-        pairs = ((x, x if a is b else y) for x, y in zip(left, right, strict=True))
-        return list(zip(self.parts, pairs, strict=True))
+    def _by_part(self, *inputs: Inputs) -> Iterator[tuple[Prior, tuple[Inputs, ...]]]:
+        """Each part, with what the inputs are to it."""
+        own = zip(*(SumInputs.of(each).parts for each in inputs), strict=True)
+        return zip(self.parts, own, strict=True)
+
+
+def _summed(caches: list[Callable[[Prior], Tensor]]) -> Callable[[SumPrior], Tensor]:
+    return lambda prior: _sum([cache(p) for cache, p in zip(caches, prior.parts, strict=True)])
 
 
 def _sum(parts: list[Tensor]) -> Tensor:
