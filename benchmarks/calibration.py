@@ -15,6 +15,7 @@ import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
 from nodegp.model.calibration import fit_temperature, tempered
+from nodegp_paper.datasets import random_split
 
 
 def compare(data: Dataset, per_class: int, n_splits: int, likelihood: str) -> list[str]:
@@ -22,7 +23,7 @@ def compare(data: Dataset, per_class: int, n_splits: int, likelihood: str) -> li
     features = "raw" if data.name == "pubmed" else "auto"
     rows, temperatures = [], []
     for seed in range(n_splits):
-        split = data.random_split(per_class, seed)
+        split = random_split(data, per_class, seed)
         y = np.full(data.graph.n_nodes, -1)
         y[split["train"]] = data.y[split["train"]]
         model = nodegp.GraphGPClassifier(

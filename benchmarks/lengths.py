@@ -24,6 +24,7 @@ from nodegp.model.candidates import candidates
 from nodegp.model.recipe import DEFAULT
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, FilteredFeatures, Prior, SumPrior
+from nodegp_paper.datasets import random_split
 
 SETTINGS = Settings(random_state=0)
 
@@ -45,7 +46,7 @@ def measure(data: Dataset, widths: list[int], n_splits: int) -> None:
     everyone = np.arange(domain.n_nodes)
     scores: dict[int, list[tuple[float, float]]] = {width: [] for width in widths}
     for seed in range(n_splits):
-        split = data.random_split(20, seed)
+        split = random_split(data, 20, seed)
         train, test = np.sort(split["train"]), split["test"]
         labels = Observations(train, data.y[train], np.ones(len(train)))
         for width in widths:

@@ -36,6 +36,7 @@ from nodegp.model.recipe import (
     prior_variance,
     teleport,
 )
+from nodegp_paper.datasets import random_split
 
 PER_CLASS = (1, 3, 10, 20)
 Model = nodegp.GraphGPClassifier
@@ -112,7 +113,7 @@ FILTERS: dict[str, Filter] = {
 def splits(data: Dataset, per_class: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Labels to fit to and nodes to score on."""
     for seed in range(count):
-        split = data.random_split(per_class, seed)
+        split = random_split(data, per_class, seed)
         y = np.full(data.graph.n_nodes, -1)
         y[split["train"]] = data.y[split["train"]]
         yield y, split["test"]

@@ -21,6 +21,7 @@ from nodegp import metrics
 from nodegp.datasets import Dataset
 from nodegp.filters import PageRank
 from nodegp.kernels import Linear
+from nodegp_paper.datasets import random_split
 from nodegp_paper.stacked import StackedGraphGPClassifier
 
 FIXED = PageRank(fixed=("strength",))
@@ -59,7 +60,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
 
 def measure(data: Dataset, model: Any, seed: int) -> tuple[float, float, float]:
     """Accuracy, log loss and seconds on one split."""
-    split = data.random_split(20, seed)
+    split = random_split(data, 20, seed)
     y = np.full(data.graph.n_nodes, -1)
     y[split["train"]] = data.y[split["train"]]
     started = time.process_time()

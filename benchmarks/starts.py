@@ -22,6 +22,7 @@ import torch
 import nodegp
 from nodegp.datasets import Dataset
 from nodegp.inference import dual, sites
+from nodegp_paper.datasets import random_split
 from nodegp_paper.experiments.models import ggp
 
 FACTORS = (0.25, 0.5, 1.0, 1.5, 2.5, 5.0)
@@ -51,7 +52,7 @@ def compare(names: list[str], n_splits: int) -> None:
     print("data, factor: bound less that of factor 1 (+- s.e.), evaluations, accuracy")
     for name in names:
         data = nodegp.load_dataset(name)
-        splits = [data.random_split(20, seed, n_val=500) for seed in range(n_splits)]
+        splits = [random_split(data, 20, seed, n_val=500) for seed in range(n_splits)]
         runs = {factor: [run(data, split, factor) for split in splits] for factor in FACTORS}
         standard = np.array(runs[1.0])
         for factor, found in runs.items():

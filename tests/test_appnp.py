@@ -14,6 +14,7 @@ from nodegp_paper.baselines import APPNP, appnp
 from nodegp_paper.baselines.base import Labels
 from nodegp_paper.baselines.network import dropped, glorot
 from nodegp_paper.baselines.sparse import SparseMatrix, normalised_adjacency, row_normalised
+from nodegp_paper.datasets import random_split
 
 GRAPH = random_graph(24, 5)  # some of its nodes are isolated
 TRUTH = smooth_classes(GRAPH)
@@ -201,6 +202,6 @@ def test_bad_settings_are_named(bad):
 def test_accuracy_on_cora():
     """On a random split, which leaves the public test nodes alone."""
     data = nodegp.load_dataset("cora")
-    split = data.random_split(20, seed=1)
+    split = random_split(data, 20, seed=1)
     model = APPNP(fixed_epochs=150, random_state=0).fit(data.graph, hide(data.y, split["train"]))
     assert model.score(data.graph, hide(data.y, split["test"])) >= 0.79

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 import planetoid_fakes
 from nodegp import Graph, GraphGPClassifier
 from nodegp.datasets import load_cora
-from nodegp_paper.datasets import from_pyg, read_graph
+from nodegp_paper.datasets import from_pyg, random_split, read_graph
 from nodegp_paper.datasets import planetoid as planetoid_module
 
 GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -85,7 +85,7 @@ def test_graphml_written_by_networkx(tmp_path):
     assert data.graph.ids.tolist() == [str(n) for n in club]
     assert (data.graph.adjacency != Graph.from_networkx(club).adjacency).nnz == 0
     assert [data.class_names[c] for c in data.y] == [club.nodes[n]["club"] for n in club]
-    split = data.random_split(4, seed=0, exclude=None)
+    split = random_split(data, 4, seed=0, exclude=None)
     y = np.full(34, -1)
     y[split["train"]] = data.y[split["train"]]
     assert GraphGPClassifier().fit(data.graph, y).score(data.graph, data.y) > 0.8

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nodegp.graph import Graph
-from nodegp.labels import encode
 from nodegp.plugins import load_components
 
 __all__ = ["STRATEGIES", "Acquisition", "Choice", "Situation", "best", "strategies"]
@@ -41,15 +40,6 @@ class Situation:
     # What strategies keep from one question to the next, each under a name of its own. With an
     # empty one the answers are the same, and take longer.
     memory: dict[str, Any] = field(default_factory=dict)
-
-    def classes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the labelled nodes, and the class of each as a position."""
-        nodes = np.flatnonzero(self.labelled)
-        if not len(nodes):
-            return nodes, nodes
-        if self.y is None:
-            raise ValueError("this strategy reads the labels themselves: give Situation a y")
-        return nodes, encode(self.y[nodes], None)[1]
 
 
 @dataclass(frozen=True)

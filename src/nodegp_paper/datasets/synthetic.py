@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from nodegp.datasets import Dataset
 from nodegp.graph import Graph
+from nodegp_paper.datasets.splits import random_split
 
 __all__ = ["hub_graph", "synthetic"]
 
@@ -87,7 +88,7 @@ def synthetic(
     elif n_features:
         features = _gaussian_features(rng, y, n_classes, n_features, feature_noise, dtype)
     data = _dataset("synthetic", adjacency, features, y, n_classes)
-    split = data.random_split(labels_per_class, rng, exclude=None, n_test=N_TEST)
+    split = random_split(data, labels_per_class, rng, exclude=None, n_test=N_TEST)
     return replace(data, splits=_splits(split["train"], split["test"]))
 
 

@@ -20,6 +20,7 @@ from nodegp.active.acquisition import Situation
 from nodegp.active.design import FieldDesign, Part, Worth, refined, shortlist
 from nodegp.active.large import LargeField, conjugate_gradients
 from nodegp.budget import blocks, budget
+from nodegp_paper.strategies.known import known_classes
 
 __all__ = ["EER"]
 
@@ -44,13 +45,13 @@ class EER(FieldDesign):
     score_means = "expected fall in the number of wrong nodes, on harmonic functions"
 
     def lacks(self, situation: Situation) -> str:
-        _, codes = situation.classes()
+        _, codes = known_classes(situation)
         return "" if len(np.unique(codes)) > 1 else "labels of two classes"
 
     def worth(self, situation: Situation) -> Worth:
         if lacking := self.lacks(situation):
             raise ValueError(f"eer needs {lacking} to score nodes by")
-        proba = _harmonic(situation.graph.adjacency, *situation.classes())
+        proba = _harmonic(situation.graph.adjacency, *known_classes(situation))
         return partial(_worth, proba, situation.labelled)
 
 

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from nodegp.active.acquisition import Acquisition, Situation
+from nodegp_paper.strategies.known import known_classes
 
 __all__ = ["S2"]
 
@@ -47,12 +48,12 @@ class S2(Acquisition):
     def scores(self, situation: Situation) -> np.ndarray:
         """Minus the links on the path through the node, less a fraction for being off its middle;
         minus infinity where there is no path."""
-        return _scores(_uncut(situation), *situation.classes())
+        return _scores(_uncut(situation), *known_classes(situation))
 
     def rounds(self, situation: Situation) -> Generator[np.ndarray, int, None]:
         links, open_ = _uncut(situation), situation.candidates.copy()
         while True:
-            scores = _scores(links, *situation.classes())
+            scores = _scores(links, *known_classes(situation))
             if not np.isfinite(scores[open_]).any():
                 scores[situation.rng.choice(np.flatnonzero(open_))] = 0.0
             node = yield scores
@@ -81,7 +82,7 @@ def _scores(links: sp.coo_array, nodes: np.ndarray, codes: np.ndarray) -> np.nda
 
 def _uncut(situation: Situation) -> sp.coo_array:
     """The graph less the edges whose ends are known to differ."""
-    nodes, codes = situation.classes()
+    nodes, codes = known_classes(situation)
     links = sp.coo_array(situation.graph.adjacency)
     code = np.full(situation.graph.n_nodes, -1)
     code[nodes] = codes

@@ -45,8 +45,8 @@ def read_graph(
     Notes
     -----
     Only Planetoid files come with splits; elsewhere draw some with
-    ``random_split(..., exclude=None)``. Nothing in a file is ever executed or unpickled, but for
-    Planetoid's own files after their SHA-256 was checked.
+    ``random_split(data, ..., exclude=None)``. Nothing in a file is ever executed or unpickled, but
+    for Planetoid's own files after their SHA-256 was checked.
     """
     path = Path(path)
     kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodegp.datasets import load_dataset
+from nodegp_paper.datasets import random_split
 from nodegp_paper.experiments.models import LINEAR_GGP, fitted
 from nodegp_paper.experiments.scoring import scores
 from nodegp_paper.experiments.spec import Spec
@@ -38,7 +39,7 @@ def specs(selection: Selection) -> list[Spec]:
 def run(spec: Spec, context: Context) -> dict[str, Any]:
     data = load_dataset(spec.dataset, context.data_dir)
     # The same nodes for every model, and a smaller draw is part of none: draws are independent.
-    train = data.random_split(spec.settings["per_class"], spec.seed, n_test=0)["train"]
+    train = random_split(data, spec.settings["per_class"], spec.seed, n_test=0)["train"]
     model = fitted(spec.model, data, {"train": train}, spec.seed)
     test = data.splits["test"]
     return plain(scores(data.y[test], model.predict_proba(data.graph, test)))

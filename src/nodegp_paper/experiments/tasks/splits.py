@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nodegp_paper.datasets import random_split
 from nodegp_paper.experiments.models import load, trains_on_validation
 from nodegp_paper.experiments.scoring import assessed
 from nodegp_paper.experiments.spec import Spec
@@ -42,7 +43,7 @@ def run(spec: Spec, context: Context) -> dict[str, Any]:
     nodes: Any = data.splits
     if spec.task != PUBLIC.name:
         sizes = spec.settings
-        nodes = data.random_split(sizes["per_class"], spec.seed, n_val=sizes["val"])
+        nodes = random_split(data, sizes["per_class"], spec.seed, n_val=sizes["val"])
     return assessed(spec.model, data, nodes, spec.seed, spec.settings.get("epochs"))
 
 
