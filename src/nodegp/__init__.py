@@ -8,66 +8,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nodegp import (
-        active,
-        app,
-        budget,
-        datasets,
-        evaluation,
-        filters,
-        inducing,
-        inference,
-        kernels,
-        likelihoods,
-        metrics,
-        model,
-        operators,
-        posterior,
-        preprocessing,
-        prior,
-        propagation,
-    )
-    from nodegp.datasets import load_dataset
-    from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
-    from nodegp.graph import Graph
-    from nodegp.model import Recipe
-    from nodegp.neighbours import Table
-    from nodegp.persistence import load
-    from nodegp.preprocessing import Preprocessing
+    from nodegp import active as active
+    from nodegp import app as app
+    from nodegp import budget as budget
+    from nodegp import datasets as datasets
+    from nodegp import evaluation as evaluation
+    from nodegp import filters as filters
+    from nodegp import inducing as inducing
+    from nodegp import inference as inference
+    from nodegp import kernels as kernels
+    from nodegp import likelihoods as likelihoods
+    from nodegp import metrics as metrics
+    from nodegp import model as model
+    from nodegp import operators as operators
+    from nodegp import posterior as posterior
+    from nodegp import preprocessing as preprocessing
+    from nodegp import prior as prior
+    from nodegp import propagation as propagation
+    from nodegp.datasets import load_dataset as load_dataset
+    from nodegp.estimators import GraphGPClassifier as GraphGPClassifier
+    from nodegp.estimators import GraphGPRegressor as GraphGPRegressor
+    from nodegp.graph import Graph as Graph
+    from nodegp.model import Recipe as Recipe
+    from nodegp.neighbours import Table as Table
+    from nodegp.persistence import load as load
+    from nodegp.preprocessing import Preprocessing as Preprocessing
 
     __version__: str
 
-__all__ = [
-    "Graph",
-    "GraphGPClassifier",
-    "GraphGPRegressor",
-    "Preprocessing",
-    "Recipe",
-    "Table",
-    "__version__",
-    "active",
-    "app",
-    "budget",
-    "datasets",
-    "evaluation",
-    "filters",
-    "inducing",
-    "inference",
-    "kernels",
-    "likelihoods",
-    "load",
-    "load_dataset",
-    "metrics",
-    "model",
-    "operators",
-    "posterior",
-    "preprocessing",
-    "prior",
-    "propagation",
-]
-
-# Public name -> the module it lives in. A name in __all__ that is neither here nor
-# __version__ is a submodule.
+# Public name -> the module it lives in; the modules that are public themselves are below.
 _HOME = {
     "Graph": "nodegp.graph",
     "GraphGPClassifier": "nodegp.estimators",
@@ -78,6 +47,28 @@ _HOME = {
     "load": "nodegp.persistence",
     "load_dataset": "nodegp.datasets",
 }
+
+_MODULES = [
+    "active",
+    "app",
+    "budget",
+    "datasets",
+    "evaluation",
+    "filters",
+    "inducing",
+    "inference",
+    "kernels",
+    "likelihoods",
+    "metrics",
+    "model",
+    "operators",
+    "posterior",
+    "preprocessing",
+    "prior",
+    "propagation",
+]
+
+__all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 
 def _version() -> str:
