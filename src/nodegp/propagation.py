@@ -314,16 +314,13 @@ def _chebyshev(
 ) -> Iterator[np.ndarray]:
     """T_k(L - I) @ columns = (-1)^k T_k(S) @ columns, k = 0..order."""
     yield columns
-    if order == 0:
-        return
-    previous = torch.from_numpy(columns)
-    current = operator.matmul(previous, -1.0, None, transposed)
-    yield current.numpy()
-    for _ in range(order - 1):
+    previous, current = None, torch.from_numpy(columns)
+    for k in range(order):
         # T_k+1(x) = 2 x T_k(x) - T_k-1(x); a copy, as the caller may still hold the one before.
-        following = operator.matmul(current, -2.0, previous.clone(), transposed)
-        yield following.numpy()
-        previous, current = current, following
+        before = None if previous is None else previous.clone()
+        times = -2.0 if k else -1.0
+        previous, current = current, operator.matmul(current, times, before, transposed)
+        yield current.numpy()
 
 
 def dense(matrix: sp.csc_array, dtype: type[np.floating] | None = None) -> np.ndarray:

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nodegp import inference
+from nodegp.budget import blocks
 from nodegp.component import as_component
 from nodegp.estimators.base import GraphGP, fitted
 from nodegp.estimators.conventions import labelled_accuracy
@@ -292,8 +293,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         threshold = None if coverage is None else model.set_threshold(coverage)
         with self._watched():
             marginals = model.marginals(domain, nodes)
-        for start in range(0, max(len(nodes), 1), rows):
-            block = slice(start, start + rows)
+        for block in blocks(max(len(nodes), 1), 1, rows):
             proba, information = model.predictive(Marginals(*(part[block] for part in marginals)))
             yield prediction_table(
                 ids[block],

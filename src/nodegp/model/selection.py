@@ -83,13 +83,11 @@ def _squared_errors(
     if len(recipes) == 1 or not isinstance(first.inducing, Labelled):
         return [None] * len(recipes)
     errors: list[float | None] = []
-    for recipe in recipes:
-        prior, inputs = first.prior, first.posterior.inducing
-        if errors:
-            prior = recipe.prior(domain)
+    for prior in (first.prior, *(recipe.prior(domain) for recipe in recipes[1:])):
         if prior.free_parameters():
             errors.append(None)
             continue
+        inputs = first.posterior.inducing
         if errors:
             inputs = prior.to_learn(domain, first.observations.nodes)
         with torch.no_grad():

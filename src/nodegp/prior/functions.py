@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.budget import budget
+from nodegp.budget import blocks, budget
 from nodegp.features import FeatureRows
 from nodegp.filters import Filter, Spectral
 from nodegp.kernels import Kernel, Tile
@@ -136,9 +136,8 @@ class FilteredFeatures(OneFunction):
         if _is_long(b):
             return self.cov(b, a).mT
         left = WeightedRows(None, self._in_memory(a))
-        return covariance(
-            self.kernel, left, left if a is b else WeightedRows(None, self._in_memory(b))
-        )
+        right = left if a is b else WeightedRows(None, self._in_memory(b))
+        return covariance(self.kernel, left, right)
 
     def var(self, a: Inputs) -> Tensor:
         rows = WeightedRows.of(a).rows
@@ -194,12 +193,12 @@ class FilteredFeatures(OneFunction):
         assert isinstance(left, FilteredRows)
         lengths = left.squared_norms()[:, None]
         result = torch.empty(len(left), len(right), dtype=torch.float64)
-        for start in range(0, len(right), _BLOCK):
-            block = np.arange(start, min(start + _BLOCK, len(right)))
-            rows = WeightedRows(None, right.take(block)).in_memory()
+        for block in blocks(len(right), 1, _BLOCK):
+            index = np.arange(block.start, block.stop)
+            rows = WeightedRows(None, right.take(index)).in_memory()
             inner = torch.from_numpy(left.domain.new_columns(left.polynomial, rows)[left.nodes])
             tile = Tile(inner.double(), lengths, rows.squared_norms()[None, :])
-            result[:, start : start + _BLOCK] = self.kernel(tile)
+            result[:, block] = self.kernel(tile)
         return result
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from nodegp.budget import budget
+from nodegp.budget import blocks, budget
 from nodegp.kernels import Kernel, Tile
 from nodegp.linalg import sparse_matmul
 from nodegp.prior.inputs import WeightedRows
@@ -136,9 +136,8 @@ def _filtered(functions: Elementwise, a: WeightedRows, b: WeightedRows) -> list[
         step = min(step, max(budget.tile // right.values.shape[1], 256))
     if torch.is_grad_enabled() and len(a.rows) * max(len(right), width) <= budget.block:
         step = max(len(a.rows), 1)  # cheaper to keep for the way back than to make again
-    blocks = [
-        np.arange(start, min(start + step, len(a.rows))) for start in range(0, len(a.rows), step)
-    ]
+    ranges = list(blocks(len(a.rows), 1, step))
+    lefts = (_taken(a, np.arange(block.start, block.stop)) for block in ranges)
 
     def one_block(left: Rows) -> tuple[Tensor, ...]:
         # (T_b, block): the long side in rows is what the sparse product wants.
@@ -146,23 +145,23 @@ def _filtered(functions: Elementwise, a: WeightedRows, b: WeightedRows) -> list[
         tile = Tile(inner, right_norms, left.squared_norms()[None, :])
         return tuple(_mix(b.weights, value).mT for value in functions(tile))
 
-    if not blocks:
+    if not ranges:
         empty = torch.zeros(len(a), len(b), dtype=torch.float64)
         return [empty for _ in functions(Tile(empty, empty, empty))]
-    if len(blocks) == 1:
+    if len(ranges) == 1:
         values = list(one_block(a.in_memory()))
     elif torch.is_grad_enabled():
         # Gradients through many blocks would keep every tile alive: recompute them instead.
-        parts = [checkpoint(one_block, _taken(a, block), use_reentrant=False) for block in blocks]
+        parts = [checkpoint(one_block, left, use_reentrant=False) for left in lefts]
         values = [torch.cat(column) for column in zip(*parts, strict=True)]
     else:
         values = []
-        for block in blocks:
-            part = one_block(_taken(a, block))
+        for block, left in zip(ranges, lefts, strict=True):
+            part = one_block(left)
             if not values:
                 values = [p.new_empty(len(a.rows), p.shape[1]) for p in part]
             for whole, own in zip(values, part, strict=True):
-                whole[block[0] : block[-1] + 1] = own
+                whole[block] = own
     return [_mix(a.weights, value) for value in values]
 
 
@@ -195,11 +194,9 @@ def _power_one(a: WeightedRows, b: WeightedRows) -> Tensor:
 
 def _averaged(sets: WeightedRows) -> WeightedRows:
     """Sets of one row each, with the same answers from a linear kernel."""
-    return (
-        sets
-        if sets.weights is None
-        else WeightedRows(None, sets.in_memory().combined(sets.weights))
-    )
+    if sets.weights is None:
+        return sets
+    return WeightedRows(None, sets.in_memory().combined(sets.weights))
 
 
 def _higher_powers(tile: Tile, degree: int) -> list[Tensor]:
@@ -238,9 +235,8 @@ _Builder = Callable[[], _SetTile]
 def _set_tiles(sets: WeightedRows) -> Iterator[_Builder]:
     """Every pair of rows within each set, in tiles of bounded size."""
     if sets.weights is None:
-        step = max(budget.tile // max(sets.rows.width, 1), 1)
-        for start in range(0, len(sets), step):
-            yield partial(_single_tile, sets, np.arange(start, min(start + step, len(sets))))
+        for block in blocks(len(sets), sets.rows.width, budget.tile):
+            yield partial(_single_tile, sets, np.arange(block.start, block.stop))
         return
     weights = sets.weights
     sizes = np.diff(weights.indptr).astype(np.int64)
@@ -258,10 +254,8 @@ def _set_tiles(sets: WeightedRows) -> Iterator[_Builder]:
         padded = _common_sizes(sizes[small])
         for size in np.unique(padded):
             members = small[padded == size]
-            step = max(budget.tile // int(size * max(size, sets.rows.width)), 1)
-            for start in range(0, len(members), step):
-                part = members[start : start + step]
-                yield partial(_stacked_tile, sets, weights, part, int(size))
+            for block in blocks(len(members), int(size * max(size, sets.rows.width)), budget.tile):
+                yield partial(_stacked_tile, sets, weights, members[block], int(size))
     for which in np.flatnonzero(sizes > side):
         yield from _large_set_tiles(sets, weights, int(which), side)
 
@@ -314,10 +308,10 @@ def _large_set_tiles(
 ) -> Iterator[_Builder]:
     """The lower half of a set's square in tiles."""
     entries = np.arange(weights.indptr[which], weights.indptr[which + 1])
-    blocks = [entries[start : start + side] for start in range(0, len(entries), side)]
-    for i, block in enumerate(blocks):
-        for other in blocks[: i + 1]:
-            yield partial(_square_tile, sets, weights, which, block, other)
+    parts = [entries[block] for block in blocks(len(entries), 1, side)]
+    for i, part in enumerate(parts):
+        for other in parts[: i + 1]:
+            yield partial(_square_tile, sets, weights, which, part, other)
 
 
 def _square_tile(
@@ -356,11 +350,7 @@ def _within(functions: Elementwise, tiles: Iterator[_Builder], n_sets: int) -> l
 def _low_powers_within(sets: WeightedRows) -> list[Tensor]:
     totals = np.asarray(sets.row_weights().sum(axis=1)).ravel()
     squares = []
-    step = max(budget.tile // max(sets.rows.width, 64), 1)
-    for start in range(0, len(sets), step):
-        part = sets.take(np.arange(start, min(start + step, len(sets))))
+    for block in blocks(len(sets), max(sets.rows.width, 64), budget.tile):
+        part = sets.take(np.arange(block.start, block.stop))
         squares.append(_averaged(part).in_memory().squared_norms())
-    return [
-        torch.from_numpy(totals**2),
-        torch.cat(squares) if squares else torch.zeros(0, dtype=torch.float64),
-    ]
+    return [torch.from_numpy(totals**2), torch.cat(squares or [torch.zeros(0).double()])]
