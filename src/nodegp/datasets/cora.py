@@ -6,7 +6,6 @@ from, ``scripts/build_cora.py`` builds it.
 
 from __future__ import annotations
 
-import io
 from importlib.resources import files
 
 import numpy as np
@@ -23,8 +22,8 @@ def load_cora() -> Dataset:
 
     The graph's ids are the LINQS paper ids.
     """
-    raw = files("nodegp.datasets").joinpath("cora.npz").read_bytes()
-    with np.load(io.BytesIO(raw), allow_pickle=False) as stored:
+    bundled = files("nodegp.datasets").joinpath("cora.npz")
+    with bundled.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         arrays = {key: stored[key] for key in stored.files}
 
     indices = arrays["word_indices"].astype(np.int32)

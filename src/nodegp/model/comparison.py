@@ -24,11 +24,11 @@ class Score(NamedTuple):
 
     name: str
     squared_error: float | None  # leave-one-out, of least squares, per label
-    log_loss: float | None  # leave-one-out, per label
-    gain: float | None  # of it over the first recipe of the list
-    gain_error: float | None  # the standard error of the gain
-    elbo: float | None
-    chosen: bool
+    log_loss: float | None = None  # leave-one-out, per label
+    gain: float | None = None  # of it over the first recipe of the list
+    gain_error: float | None = None  # the standard error of the gain
+    elbo: float | None = None
+    chosen: bool = False
 
 
 class Trial(NamedTuple):
@@ -57,10 +57,9 @@ def compare(recipes: Sequence[Recipe], trials: Sequence[Trial]) -> list[Score]:
     """
     first = trials[0].log_probabilities
     assert first is not None
-    unknown = Score("", None, None, None, None, None, False)
     scores = []
     for recipe, (error, own, elbo) in zip(recipes, trials, strict=True):
-        score = unknown._replace(name=recipe.name, squared_error=error, elbo=elbo)
+        score = Score(recipe.name, error, elbo=elbo)
         if own is not None and len(first) > 1:
             gains = own - first
             score = score._replace(

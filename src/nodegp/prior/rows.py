@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nodegp.linalg import sparse_matmul
 from nodegp.prior.domain import Domain
 from nodegp.prior.lengths import signs_as
 from nodegp.propagation import FilterPolynomial
@@ -158,10 +159,7 @@ def with_sketch(rows: Rows, width: int) -> Rows:
         return rows
     kind = torch.float64 if rows.is_sparse else rows.values.dtype
     signs = signs_as(kind, rows.values.shape[1], width)
-    if rows.is_sparse:
-        sketch = torch.from_numpy(rows.values @ signs.numpy())
-    else:
-        sketch = rows.values @ signs
+    sketch = sparse_matmul(rows.values, signs) if rows.is_sparse else rows.values @ signs
     return Rows(rows.values, rows.centre, sketch)
 
 
