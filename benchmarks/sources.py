@@ -20,6 +20,7 @@ import nodegp
 from nodegp.datasets import Dataset
 from nodegp.graph import Graph
 from nodegp.preprocessing import Preprocessor
+from nodegp_paper.datasets import random_split
 
 POWERS = {"alike": 0.0, "third root": 1 / 3, "square root": 1 / 2, "by columns": 1.0}
 
@@ -41,7 +42,7 @@ def scores(data: Dataset, features: sp.csr_array, n_splits: int) -> tuple[float,
     """Mean accuracy and log loss over the splits."""
     results, graph = [], Graph(data.graph.adjacency, features)
     for seed in range(n_splits):
-        split = data.random_split(20, seed)
+        split = random_split(data, 20, seed)
         y = np.full(len(data.y), -1)
         y[split["train"]] = data.y[split["train"]]
         model = nodegp.GraphGPClassifier(preprocessing="raw", random_state=0).fit(graph, y)
