@@ -582,3 +582,14 @@ def test_what_is_guessed_of_a_file_is_told_in_one_line(folder):
     (told,) = [line for line in done.stderr.splitlines() if "windows.csv" in line]
     assert told.startswith("nodegp: windows.csv is not UTF-8 text; it is read as Windows-1252.")
     assert "fourmi é" in nodegp.load("windows.nodegp").classes_
+
+
+@pytest.mark.parametrize("command", [FIT, "info model.nodegp", "query model.nodegp -n 2", "demo"])
+def test_people_read_words_that_they_know(command):
+    inside = ("terms[", "parts[", "variance", "evidence bound")
+    text = run(command).stdout
+    assert not any(word in text for word in inside)
+    more = run(f"{command} --verbose").stdout
+    assert any(word in more for word in inside)
+    if not command.startswith("query"):
+        assert "(fixed)" in more

@@ -43,7 +43,6 @@ def run_demo(options: ModelOptions, doubtful: int = 5) -> dict[str, Any]:
         **{f"loo_{name}": info["leave_one_out"][name] for name in ("accuracy", "log_loss")},
         "iterations": model.n_iter_,
         "preprocessing": model.preprocessing_,
-        "learnt": sorted(model.prior_.free_parameters()),
         "seconds_fit": seconds_fit,
         "seconds_predict_all": seconds,
         "doubtful": [

@@ -80,9 +80,10 @@ def describe(model: GraphGPClassifier, graph: Graph) -> dict[str, Any]:
     ``classes``, ``labels`` (how many) and ``label_counts`` by class; ``nodes``, ``edges`` and
     ``features`` of the graph; ``recipe``, the name of the one that was taken, and
     ``selection``, how each did if there was a choice; the names of ``filter``, ``kernel`` and
-    ``likelihood``; ``hyperparameters`` by path; ``temperature``, ``elbo``, ``converged``; and the
-    scores of ``leave_one_out``.
+    ``likelihood``; ``hyperparameters`` by path, and which of them were ``learnt``; ``temperature``,
+    ``elbo``, ``converged``; and the scores of ``leave_one_out``.
     """
+    parts = (model.prior_, model.likelihood_)
     return {
         "classes": model.classes_,
         "labels": len(model.labelled_),
@@ -95,7 +96,8 @@ def describe(model: GraphGPClassifier, graph: Graph) -> dict[str, Any]:
         "filter": type(model.filter_).__name__,
         "kernel": " + ".join(type(kernel).__name__ for kernel in kernels_of(model.prior_)),
         "likelihood": type(model.likelihood_).__name__,
-        "hyperparameters": model.prior_.parameters() | model.likelihood_.parameters(),
+        "hyperparameters": {k: v for part in parts for k, v in part.parameters().items()},
+        "learnt": sorted(name for part in parts for name in part.free_parameters()),
         "temperature": model.temperature_,
         "elbo": model.elbo_,
         "converged": model.converged_,

@@ -1,17 +1,21 @@
-"""Model files that a project can work with."""
+"""Model files that a project can work with, and what they remember of tables."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from nodegp.app.frontend import OptionError
 from nodegp.declared import require
 from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.io import Encoder
 from nodegp.persistence import ModelFileError, load
 
-__all__ = ["open_model"]
+__all__ = ["open_model", "shown_columns"]
 
 
 def open_model(path: str | Path) -> tuple[GraphGPClassifier, dict[str, Any]]:
@@ -31,6 +35,20 @@ def open_model(path: str | Path) -> tuple[GraphGPClassifier, dict[str, Any]]:
         what = f"cannot be read: what it says of its tables is damaged ({type(error).__name__})"
         raise ModelFileError(Path(path), what) from error
     return model, tables
+
+
+def shown_columns(tables: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, np.ndarray]:
+    """What people are shown of each node, by column: these, or all that were remembered."""
+    remembered: dict[str, np.ndarray] = tables.get("shown", {})
+    for name in names or ():
+        if name not in remembered:
+            known = ", ".join(map(repr, remembered)) or "none"
+            raise OptionError(
+                f"`show`: the model remembers no column {name!r}, but {known}; name it in `show` "
+                "when the model is fitted",
+                "show",
+            )
+    return remembered if names is None else {name: remembered[name] for name in names}
 
 
 def _check(tables: dict[str, Any], graph: Graph) -> None:

@@ -17,19 +17,20 @@ import numpy as np
 from sklearn.base import clone
 
 from nodegp import evaluation
-from nodegp.active import advice, strategies, suggest
+from nodegp.active import suggest
 from nodegp.app.evaluation import Comparison, rivals
 from nodegp.app.explanation import explain
 from nodegp.app.frontend import SILENT, OptionError, Progress, check_share, refuse_without
 from nodegp.app.model import DEFAULT, ModelOptions, describe, refuse_amounts
-from nodegp.app.opening import open_model
+from nodegp.app.opening import open_model, shown_columns
+from nodegp.app.outlook import outlook
 from nodegp.app.predictions import Predictions
 from nodegp.app.questions import (
     Labels,
     Questions,
     as_pairs,
+    asked_about,
     changes,
-    labels_around,
     positions,
     require_classes,
 )
@@ -43,7 +44,6 @@ from nodegp.persistence import save
 __all__ = ["ModelOptions", "OptionError", "Progress", "Project"]
 
 _FOLDS = 5  # where other methods are compared with, and nothing is said
-_LOOK_AHEAD = 5_000  # nodes of a graph for which looking ahead takes seconds
 
 
 @dataclass(eq=False)
@@ -115,16 +115,7 @@ class Project:
 
     def shown(self, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """What people are shown of each node, by column: these, or all that the model remembers."""
-        remembered: dict[str, np.ndarray] = self.tables.get("shown", {})
-        for name in columns or ():
-            if name not in remembered:
-                names = ", ".join(map(repr, remembered)) or "none"
-                raise OptionError(
-                    f"`show`: the model remembers no column {name!r}, but {names}; name it in "
-                    "`show` when the model is fitted",
-                    "show",
-                )
-        return remembered if columns is None else {name: remembered[name] for name in columns}
+        return shown_columns(self.tables, columns)
 
     @property
     def labels(self) -> np.ndarray:
@@ -274,7 +265,6 @@ class Project:
     ) -> Questions:
         """The ``n`` nodes to ask about next, none of them labelled or answered; also where there
         is no model yet. ``show`` is as in :meth:`shown`."""
-        beside = self.shown(show)
         y = self._with_answers() if self.model is None else self.labels
         unanswered = np.setdiff1d(np.arange(self.graph.n_nodes), list(self._answers))
         with self.progress.stage("choosing"):
@@ -288,18 +278,9 @@ class Project:
                 unlabelled=None,
                 random_state=seed,
             )
-        nodes = choice.nodes
-        id, label = self._columns
-        columns: dict[str, list[Any]] = {id: self.ids[nodes].tolist(), label: [""] * len(nodes)}
-        columns |= {name: values[nodes].tolist() for name, values in beside.items()}
-        columns["neighbours"] = [labels_around(self.graph, node, y) for node in nodes]
-        if self.model is not None and len(nodes):
-            table = self.model.predict_frame(self.graph, nodes)
-            columns["predicted"] = table["label"].to_pylist()
-            columns["probability"] = table["probability"].to_pylist()
-        degrees = self.graph.degrees[nodes].tolist()
-        columns["degree"] = [int(d) if d == int(d) else d for d in degrees]
-        columns["score"] = choice.scores.tolist()
+        columns = asked_about(
+            self.graph, self.model, choice, y, self.ids, self._columns, self.shown(show)
+        )
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         heads = tuple(columns) if rows else self._columns
         return Questions(strategy, choice.score_means, rows, heads, choice.note)
@@ -348,25 +329,8 @@ class Project:
         with self.progress.stage("fitting"):
             model.update(places, values)
         self._answers = {}
-        return counts | self._advice(earlier, classes, len(places)) | {"model": self.info()}
-
-    def _advice(self, earlier: np.ndarray, classes: np.ndarray, n_answers: int) -> dict[str, Any]:
-        """How much the predictions of unlabelled nodes changed, if there are any."""
-        model = self._fitted
-        rest = np.setdiff1d(np.arange(self.graph.n_nodes), model.labelled_)
-        if not len(rest):
-            return dict.fromkeys(("changed", "moved", "stop", "expected_gain", "advice"))
-        before = np.zeros((len(rest), len(model.classes_)))
-        before[:, np.searchsorted(model.classes_, classes)] = earlier[rest]
-        gain = None
-        if self.graph.n_nodes <= _LOOK_AHEAD and "eer" in strategies():
-            with self.progress.stage("looking ahead"):
-                choice = suggest(self.graph, 1, "eer", y=self.labels, unlabelled=None)
-            gain = float(choice.scores[0]) if len(choice.scores) and not choice.note else None
-        after = model.predict_proba(nodes=rest)
-        outlook = advice([before, after], gain=gain, labels_per_round=n_answers)
-        numbers = {name: getattr(outlook, name) for name in ("changed", "moved", "stop")}
-        return numbers | {"expected_gain": outlook.gain, "advice": outlook.text}
+        change = outlook(model, self.labels, earlier, classes, len(places), self.progress)
+        return counts | change | {"model": self.info()}
 
     # --- labels and ids -------------------------------------------------------------------------
 

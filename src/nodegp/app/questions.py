@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from nodegp.active.acquisition import Choice
 from nodegp.app.frontend import OptionError, plain
+from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.io.ids import TEXT, Index, as_names
 
@@ -82,6 +84,32 @@ def as_pairs(
             raise ValueError(f"there are two different labels for node {name!r}; keep one")
         kinds = {type(label)}
     return answers
+
+
+def asked_about(
+    graph: Graph,
+    model: GraphGPClassifier | None,
+    choice: Choice,
+    labels: np.ndarray,
+    ids: np.ndarray,
+    names: tuple[str, str],
+    shown: Mapping[str, np.ndarray],
+) -> dict[str, list[Any]]:
+    """The columns of a table to fill in: who is asked about, an empty label, what an expert needs
+    to know, what the model says now, and why the node was chosen. ``names`` are those of the first
+    two."""
+    nodes = choice.nodes
+    columns: dict[str, list[Any]] = {names[0]: ids[nodes].tolist(), names[1]: [""] * len(nodes)}
+    columns |= {name: values[nodes].tolist() for name, values in shown.items()}
+    columns["neighbours"] = [labels_around(graph, node, labels) for node in nodes]
+    if model is not None and len(nodes):
+        table = model.predict_frame(graph, nodes)
+        columns["predicted"] = table["label"].to_pylist()
+        columns["probability"] = table["probability"].to_pylist()
+    degrees = graph.degrees[nodes].tolist()
+    columns["degree"] = [int(d) if d == int(d) else d for d in degrees]
+    columns["score"] = choice.scores.tolist()
+    return columns
 
 
 def labels_around(graph: Graph, node: int, labels: np.ndarray) -> str:

@@ -46,8 +46,11 @@ def evaluate(model, compare, report, force, as_json, quiet, **options):
         print(f"written to {report}")
 
 
-@takes("model! labels! id label out new_classes ignore_unknown sep encoding force as_json quiet")
-def update(model, labels, out, force, as_json, quiet, **options):
+@takes(
+    "model! labels! id label out new_classes ignore_unknown sep encoding force as_json quiet "
+    "verbose"
+)
+def update(model, labels, out, force, as_json, quiet, verbose, **options):
     """Add labels to a model, starting from where its fit ended.
 
     A node that had a label gets the new one. Says how much the predictions changed, which is
@@ -66,7 +69,9 @@ def update(model, labels, out, force, as_json, quiet, **options):
         terminal.as_json(result | {"file": str(out or model)})
     elif not quiet:
         counts = f"{result['new_labels']:,} new, {result['replaced_labels']:,} replaced"
-        terminal.facts([("labels read", counts), *model_facts(result["model"])], "The model")
+        terminal.facts(
+            [("labels read", counts), *model_facts(result["model"], verbose)], "The model"
+        )
         if result["advice"] is not None:
             print(result["advice"])
         print(f"written to {out or model}")
@@ -133,8 +138,8 @@ def explain(model, node, for_class, count, show, as_json):
         terminal.grid(columns, rows, title)
 
 
-@takes("model! as_json")
-def info(model, as_json):
+@takes("model! as_json verbose")
+def info(model, as_json, verbose):
     """Show what a model file holds: graph, classes, how the fit went."""
     from nodegp.app import Project
 
@@ -148,18 +153,17 @@ def info(model, as_json):
     rows = [("file", str(model)), ("graph", graph), ("classes", classes)]
     if project.sources:
         rows.append(("made from", "; ".join(project.sources)))
-    terminal.facts([*rows, *model_facts(numbers)])
+    terminal.facts([*rows, *model_facts(numbers, verbose)])
 
 
-def model_facts(info: dict[str, Any]) -> list[tuple[str, str]]:
-    """The numbers of a model, for people."""
+def model_facts(info: dict[str, Any], verbose: bool = False) -> list[tuple[str, str]]:
+    """The numbers of a model, for people; ``verbose`` for those who know what is inside."""
     from nodegp.io.tables import amount
 
-    scores = info["leave_one_out"]
-    learnt = ", ".join(f"{name} {float(v):.3g}" for name, v in info["hyperparameters"].items())
-    unfinished = "" if info["converged"] else " (not converged)"
-    off = " (off)" if info["temperature"] == 1.0 else ""
-    return [
+    scores, temperature = info["leave_one_out"], info["temperature"]
+    effect = "sharper" if temperature < 1 else "more modest"
+    calibration = f"made {effect} than the model's own (temperature {temperature:.2f})"
+    facts = [
         ("labels", f"{info['labels']:,} in {amount(len(info['classes']), 'class', 'classes')}"),
         (
             "leave-one-out",
@@ -167,14 +171,20 @@ def model_facts(info: dict[str, Any]) -> list[tuple[str, str]]:
             f"{scores['log_loss']:.3f}, calibration error {scores['calibration_error']:.3f}",
         ),
         ("model", f"{info['recipe'] or info['filter'] + ' filter'}, {info['likelihood']}"),
-        ("hyper-parameters", learnt or "none"),
-        ("temperature", f"{info['temperature']:.2f}{off}"),
-        ("evidence bound", f"{info['elbo']:.2f}{unfinished}"),
+        ("probabilities", "the model's own" if temperature == 1.0 else calibration),
     ]
+    if not info["converged"]:
+        facts.append(("warning", "the fit did not converge"))
+    if verbose:
+        for name, value in info["hyperparameters"].items():
+            how = "learnt" if name in info["learnt"] else "fixed"
+            facts.append((name, f"{float(value):.3g} ({how})"))
+        facts.append(("evidence bound", f"{info['elbo']:.2f}"))
+    return facts
 
 
-@takes("recipe likelihood calibrate doubtful as_json")
-def demo(recipe, likelihood, calibrate, doubtful, as_json):
+@takes("recipe likelihood calibrate doubtful as_json verbose")
+def demo(recipe, likelihood, calibrate, doubtful, as_json, verbose):
     """Fit the bundled Cora citation graph with its 140 public labels and show the result.
 
     Cora: 2,708 papers in 7 topics, linked by citations. Takes about a second.
@@ -194,7 +204,7 @@ def demo(recipe, likelihood, calibrate, doubtful, as_json):
         ("features", f"{n['features']:,}, {n['preprocessing']}"),
     ]
     title = f"Cora: {n['nodes']:,} papers, {n['edges']:,} citations, {n['labels']} labels"
-    terminal.facts([*rows, *model_facts(n)], title)
+    terminal.facts([*rows, *model_facts(n, verbose)], title)
     if n["doubtful"]:
         papers = [
             [*row, ", ".join(f"{name} {p:.0%}" for name, p in likeliest)]

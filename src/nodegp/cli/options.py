@@ -62,6 +62,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
     None: {
         "as_json": "Print results as JSON.",
         "quiet": "Print nothing but results.",
+        "verbose": "Also what is inside: hyper-parameters, the bound, what a score means.",
         "seed": "For whatever is drawn at random.",
         "force": "Replace a file that nodegp did not write, or that has answers in it.",
         "example force": "Write over files that are there.",
@@ -101,7 +102,7 @@ _KINDS: dict[Any, str] = {
     "report",
     int: "knn seed count folds doubtful",
     float: "coverage abstain_below",
-    bool: "ignore_unknown as_json quiet new_classes force classes_anyway",
+    bool: "ignore_unknown as_json quiet new_classes force classes_anyway verbose",
     bool | None: "calibrate",
 }
 _FLAGS = {
@@ -111,6 +112,7 @@ _FLAGS = {
     "for_class": ("--class",),
     "out": ("--out", "-o"),
     "quiet": ("--quiet", "-q"),
+    "verbose": ("--verbose", "-v"),
 }
 _DEFAULTS = {
     "doubtful": 5,

@@ -34,9 +34,11 @@ def example(folder, force, seed, as_json, quiet):
 @takes(
     "nodes out! edges graph id label labels source target weight features text categorical exclude "
     "show features_table features_npy features_npz knn ignore_unknown classes_anyway sep encoding "
-    "recipe likelihood filter seed force as_json quiet"
+    "recipe likelihood filter seed force as_json quiet verbose"
 )
-def fit(out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, quiet, **tables):
+def fit(
+    out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, quiet, verbose, **tables
+):
     """Fit a model to a graph in tables and write it to a file.
 
     Two tables are enough: one with a row per node (ids, labels where known, features) and one
@@ -64,7 +66,8 @@ def fit(out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, q
     if as_json:
         terminal.as_json({"input": summary, "model": info | {"file": str(out)}})
     elif not quiet:
-        terminal.facts([*model_facts(info), ("seconds", f"{info['seconds']:.2f}")], "The model")
+        facts = [*model_facts(info, verbose), ("seconds", f"{info['seconds']:.2f}")]
+        terminal.facts(facts, "The model")
         print(f"written to {out}")
 
 
@@ -118,9 +121,9 @@ def predict(model, out, nodes, coverage, abstain_below, show, force, as_json, qu
 @takes(
     "model count strategy out nodes edges graph id source target weight features text categorical "
     "exclude show features_table features_npy features_npz knn ignore_unknown sep encoding seed "
-    "force as_json quiet"
+    "force as_json quiet verbose"
 )
-def query(model, count, strategy, out, show, seed, force, as_json, quiet, **tables):
+def query(model, count, strategy, out, show, seed, force, as_json, quiet, verbose, **tables):
     """Choose the nodes whose labels would help most.
 
     The table has an empty label column: fill it in and give it to `nodegp update`. Without a
@@ -162,7 +165,8 @@ def query(model, count, strategy, out, show, seed, force, as_json, quiet, **tabl
         rows = [[str(id), *rest] for id, *rest in map(dict.values, questions.ask)]
         terminal.grid(questions.columns, rows)
         if not quiet:
-            print(f"score: {questions.score}")
+            means = questions.score if verbose else "the higher, the more a label would help"
+            print(f"score: {means}")
     if out is not None:
         write_tables(out, [questions.table()])
         if not (quiet or as_json):
