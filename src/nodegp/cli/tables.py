@@ -3,6 +3,8 @@ writes some to read."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from nodegp.cli import show as terminal
 from nodegp.cli.models import model_facts
 from nodegp.cli.options import comma_list, table_files, table_options, takes
@@ -162,8 +164,12 @@ def query(model, count, strategy, out, show, seed, force, as_json, quiet, verbos
     if as_json:
         terminal.as_json(questions)
     elif not quiet or out is None:
-        rows = [[str(id), *rest] for id, *rest in map(dict.values, questions.ask)]
-        terminal.grid(questions.columns, rows)
+        id, _, *columns = questions.columns
+        columns = [name for name in columns if name not in ("probability", "degree")]
+        rows = [
+            [str(row[id]), *(_on_screen(row, name) for name in columns)] for row in questions.ask
+        ]
+        terminal.grid([id, *columns], rows)
         if not quiet:
             means = questions.score if verbose else "the higher, the more a label would help"
             print(f"score: {means}")
@@ -174,3 +180,10 @@ def query(model, count, strategy, out, show, seed, force, as_json, quiet, verbos
             if model is not None:
                 then = f", then: nodegp update {model} --labels {out}"
             print(f"written to {out}; fill in {questions.columns[1]!r}{then}")
+
+
+def _on_screen(row: dict[str, Any], name: str) -> Any:
+    """A cell of a question, which a terminal has little room for."""
+    if name == "predicted":
+        return f"{row[name]} {row['probability']:.2f}"
+    return row[name]
