@@ -62,6 +62,7 @@ def write_linqs(folder, content=CONTENT, cites=CITES):
 # --- GraphML ------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the nodes' numbers")
 @pytest.mark.parametrize("ending", [".graphml", ".GraphML", ".graphml.gz"])
 def test_graphml(tmp_path, ending):
     path = tmp_path / f"sky{ending}"
@@ -91,6 +92,7 @@ def test_graphml_written_by_networkx(tmp_path):
     assert GraphGPClassifier().fit(data.graph, y).score(data.graph, data.y) > 0.8
 
 
+@pytest.mark.filterwarnings("ignore:the nodes' numbers")
 @pytest.mark.parametrize(
     ("text", "settings", "message"),
     [
