@@ -255,7 +255,7 @@ def test_identity_uses_no_edges():
 def test_points_are_sets_of_one():
     points = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     prior = FilteredFunction(RBF(2.0), NeighbourMean())
-    for inputs in (WeightedRows.points(points), prior.points(points)):
+    for inputs in (WeightedRows(None, Rows(points)), prior.points(points)):
         assert len(inputs) == 3
         np.testing.assert_array_equal(inputs.row_weights().toarray(), np.eye(3))
         np.testing.assert_array_equal(images(inputs), points.numpy())

@@ -27,7 +27,7 @@ from nodegp.model.candidates import candidates
 from nodegp.model.recipe import DEFAULT
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import build
-from nodegp.prior.tiles import VarianceCache
+from nodegp.prior.tiles import cached_variance
 from nodegp_paper.inference import Adam
 
 
@@ -159,7 +159,7 @@ def test_gradients_through_a_hub_do_not_keep_its_tiles(monkeypatch):
     scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()), lambda t: t):
-        VarianceCache(RBF(), hub)(RBF(lengthscale=scale))
+        cached_variance(RBF(), hub)(RBF(lengthscale=scale))
     assert max(saved, default=0) < 61  # nothing of the size of a tile
 
 

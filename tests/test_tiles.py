@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from inspect import getclosurevars
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from nodegp.kernels import RBF, Linear, Matern, Polynomial
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, FilteredFunction, WeightedRows
 from nodegp.prior import tiles as module
-from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, variance
+from nodegp.prior.tiles import cached_covariance, cached_variance, covariance, variance
+from nodegp.rows import Rows
 
 FORMS = ["dense", "sparse", "centred"]
 FILTERS = {"mean": NeighbourMean(), "identity": Identity()}
@@ -82,10 +84,10 @@ def test_is_the_loop(name, filter_name, form):
     close(variance(kernel, sets), K.diagonal(), TOLERANCE[name])
     Z = inducing()
     expected = reference.interdomain_covariance(twin, A, X, Z.numpy())
-    close(covariance(kernel, sets, WeightedRows.points(Z)), expected, TOLERANCE[name])
-    close(covariance(kernel, WeightedRows.points(Z), sets), expected.T, TOLERANCE[name])
+    close(covariance(kernel, sets, WeightedRows(None, Rows(Z))), expected, TOLERANCE[name])
+    close(covariance(kernel, WeightedRows(None, Rows(Z)), sets), expected.T, TOLERANCE[name])
     close(
-        covariance(kernel, WeightedRows.points(Z), WeightedRows.points(Z)),
+        covariance(kernel, WeightedRows(None, Rows(Z)), WeightedRows(None, Rows(Z))),
         reference.gram(twin, Z.numpy(), Z.numpy()),
         TOLERANCE[name],
     )
@@ -113,8 +115,10 @@ def test_weights_of_any_sign_and_sum(name, form):
     scale = max((np.abs(W) @ np.abs(reference.gram(twin, X, X)) @ np.abs(W.T)).max(), 1.0)
     close(covariance(kernel, sets, sets) / scale, expected / scale, TOLERANCE[name])
     close(variance(kernel, sets) / scale, expected.diagonal() / scale, TOLERANCE[name])
-    close(CovarianceCache(kernel, sets, sets)(kernel) / scale, expected / scale, TOLERANCE[name])
-    close(VarianceCache(kernel, sets)(kernel) / scale, expected.diagonal() / scale, TOLERANCE[name])
+    close(cached_covariance(kernel, sets, sets)(kernel) / scale, expected / scale, TOLERANCE[name])
+    close(
+        cached_variance(kernel, sets)(kernel) / scale, expected.diagonal() / scale, TOLERANCE[name]
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -129,7 +133,7 @@ def test_mean_embeddings_of_polynomial_feature_maps(degree, form):
     close(variance(kernel, sets), (embedded**2).sum(axis=1))
     Z = inducing()
     maps = np.array([phi(z) for z in Z.numpy()])
-    close(covariance(kernel, sets, WeightedRows.points(Z)), embedded @ maps.T)
+    close(covariance(kernel, sets, WeightedRows(None, Rows(Z))), embedded @ maps.T)
 
 
 @pytest.mark.parametrize("name", ["linear", "polynomial-3", "rbf", "cosine", "matern-0.5"])
@@ -153,8 +157,8 @@ def test_no_sets_at_all(kernel, form, filter_name):
     assert covariance(kernel, empty, some).shape == (0, 10)
     assert covariance(kernel, some, empty).shape == (10, 0)
     assert variance(kernel, empty).shape == (0,)
-    assert CovarianceCache(kernel, empty, some)(kernel).shape == (0, 10)
-    assert VarianceCache(kernel, empty)(kernel).shape == (0,)
+    assert cached_covariance(kernel, empty, some)(kernel).shape == (0, 10)
+    assert cached_variance(kernel, empty)(kernel).shape == (0,)
 
 
 # --- invariances ----------------------------------------------------------------------------
@@ -229,7 +233,7 @@ def test_gradients_by_finite_differences(name, form):
 
     def everything(points, *values):
         k = kernel.with_parameters(dict(zip(paths, values, strict=True)))
-        u = WeightedRows.points(points)
+        u = WeightedRows(None, Rows(points))
         parts = [
             covariance(k, sets, sets),
             covariance(k, sets, u),
@@ -250,7 +254,7 @@ def test_points_that_lie_on_nodes_and_at_zero_have_finite_gradients(name):
     for form in FORMS:
         sets, _, X = setting(form)
         Z = torch.from_numpy(np.vstack([X[:3], X[:1], np.zeros((1, 3))])).requires_grad_()
-        u = WeightedRows.points(Z)
+        u = WeightedRows(None, Rows(Z))
         results = gradients(lambda k, sets=sets, u=u: covariance(k, sets, u), kernel, Z)
         results += gradients(lambda k, u=u: covariance(k, u, u), kernel, Z)
         assert all(torch.isfinite(g).all() for g in results)
@@ -270,7 +274,7 @@ def test_tiles_give_what_the_whole_gives(name, form, tile, monkeypatch):
     sets, _, _ = setting(form, n=14)
     some, _, _ = setting(form, n=14, nodes=[3, 1, 8])
     Z = inducing().requires_grad_()
-    u = WeightedRows.points(Z)
+    u = WeightedRows(None, Rows(Z))
     functions = [
         lambda k: covariance(k, sets, some),
         lambda k: covariance(k, sets, u),
@@ -330,7 +334,7 @@ def test_a_hub_is_summed_in_small_tiles(name, monkeypatch):
     monkeypatch.setattr(budget, "tile", 1 << 14)
     with torch.no_grad():
         result = variance(kernel, sets)
-        cached = VarianceCache(kernel, sets)(kernel)
+        cached = cached_variance(kernel, sets)(kernel)
         between = covariance(kernel, sets, sets)
     assert 0 < largest <= 2 << 14
     close(result[1], expected)
@@ -367,7 +371,7 @@ def test_caches_give_what_the_functions_give(name, form, tile, cache, monkeypatc
     kernel, _ = KERNELS[name]
     a, _, _ = setting(form, nodes=[4, 0, 9, 4, 2])
     b, _, _ = setting(form)
-    u = WeightedRows.points(inducing())
+    u = WeightedRows(None, Rows(inducing()))
     asked = [
         kernel.with_parameters({p: f * v for p, v in kernel.parameters().items()})
         for f in (0.4, 1.0, 3.0)
@@ -383,16 +387,17 @@ def test_caches_give_what_the_functions_give(name, form, tile, cache, monkeypatc
     monkeypatch.setattr(budget, "tile", tile)
     monkeypatch.setattr(budget, "fit", cache)
     caches = [
-        CovarianceCache(kernel, a, b),
-        CovarianceCache(kernel, a, u),
-        CovarianceCache(kernel, u, b),
-        VarianceCache(kernel, b),
-        VarianceCache(kernel, u),
+        cached_covariance(kernel, a, b),
+        cached_covariance(kernel, a, u),
+        cached_covariance(kernel, u, b),
+        cached_variance(kernel, b),
+        cached_variance(kernel, u),
     ]
     polynomial = kernel.coefficients() is not None
-    assert all((c._powers is not None) == polynomial for c in caches)
-    kept = [c._tile if isinstance(c, CovarianceCache) else c._tiles for c in caches]
-    assert all((k is not None) == (not polynomial and cache > 0) for k in kept)
+    held = [set(getclosurevars(cached).nonlocals) for cached in caches]
+    assert all(("powers" in names) == polynomial for names in held)
+    is_kept = not polynomial and cache > 0
+    assert all(bool(names & {"tile", "tiles"}) == is_kept for names in held)
     for cached, answers in zip(caches, expected, strict=True):
         for k, (value, slopes) in zip(asked, answers, strict=True):
             close(cached(k), value, 1e-11)
@@ -408,6 +413,7 @@ def test_caches_hold_rows_of_their_own_sets_only():
     graph = Graph(links, sp.eye_array(n, format="csr"))
     sets = one_hop_prior().at(raw_domain(graph), np.array([1, 2, 40_000]))
     for kernel in (RBF(), Matern(), Polynomial(3)):
-        cache = CovarianceCache(kernel, sets, sets)
-        assert len(cache._a.rows) == 7
+        cache = cached_covariance(kernel, sets, sets)
+        held = getclosurevars(cache).nonlocals.values()
+        assert all(len(part.rows) == 7 for part in held if isinstance(part, WeightedRows))
         close(cache(kernel), covariance(kernel, sets, sets))

@@ -20,7 +20,7 @@ from nodegp.prior.cross import KernelCross, MixedCross, scales
 from nodegp.prior.domain import Domain
 from nodegp.prior.inputs import Inputs, WeightedRows, cut
 from nodegp.prior.rows import BasisRows, FilteredRows
-from nodegp.prior.tiles import CovarianceCache, VarianceCache, covariance, variance
+from nodegp.prior.tiles import cached_covariance, cached_variance, covariance, variance
 from nodegp.rows import Rows, RowSource, inner_products
 
 __all__ = ["FilteredFeatures", "FilteredFunction", "OneFunction"]
@@ -43,11 +43,11 @@ class OneFunction(Prior):
         return view if self.kernel.linear_form() is not None else view.precise()
 
     def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
-        cache = CovarianceCache(self.kernel, WeightedRows.of(a), WeightedRows.of(b))
+        cache = cached_covariance(self.kernel, WeightedRows.of(a), WeightedRows.of(b))
         return lambda prior: cache(prior.kernel)
 
     def points(self, points: Tensor) -> WeightedRows:
-        return WeightedRows.points(points)
+        return WeightedRows(None, Rows(points))
 
     @abstractmethod
     def by_node(self, domain: Domain, node: int, others: Inputs) -> tuple[np.ndarray, Tensor]:
@@ -87,7 +87,7 @@ class FilteredFunction(OneFunction):
         return MixedCross(self.kernel, sets, others)
 
     def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
-        cache = VarianceCache(self.kernel, WeightedRows.of(a))
+        cache = cached_variance(self.kernel, WeightedRows.of(a))
         return lambda prior: cache(prior.kernel)
 
     def inducing_candidates(self, domain: Domain) -> RowSource:

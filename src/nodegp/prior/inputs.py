@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
-from torch import Tensor
 
 from nodegp.declared import check_shapes, require
 from nodegp.rows import Rows, RowSource
@@ -44,10 +43,6 @@ class WeightedRows:
 
     def __len__(self) -> int:
         return len(self.rows) if self.weights is None else self.weights.shape[0]
-
-    @classmethod
-    def points(cls, points: Tensor) -> Self:
-        return cls(None, Rows(points))
 
     @classmethod
     def of(cls, inputs: Inputs) -> WeightedRows:

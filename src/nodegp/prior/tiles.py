@@ -8,7 +8,7 @@ element-wise powers of the Gram matrix: those are what a fit keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,7 +30,7 @@ from nodegp.rows import (
     ragged_pairs,
 )
 
-__all__ = ["CovarianceCache", "VarianceCache", "covariance", "variance"]
+__all__ = ["cached_covariance", "cached_variance", "covariance", "variance"]
 
 Elementwise = Callable[[Tile], list[Tensor]]
 
@@ -55,66 +55,47 @@ def variance(kernel: Kernel, a: WeightedRows) -> Tensor:
     return _within(lambda tile: [kernel(tile)], _set_tiles(a), len(a))[0]
 
 
-class CovarianceCache:
+@torch.no_grad()
+def cached_covariance(
+    kernel: Kernel, a: WeightedRows, b: WeightedRows
+) -> Callable[[Kernel], Tensor]:
     """Cov(a, b) for fixed sets, asked for again and again with other hyper-parameters.
 
     A polynomial kernel takes a few sums each time. For others the Gram matrix is kept while it is
     small.
     """
-
-    @torch.no_grad()
-    def __init__(self, kernel: Kernel, a: WeightedRows, b: WeightedRows):
-        # One object if they are one: the gradient of X X^T then takes half the time.
-        self._a = a.materialise()
-        self._b = self._a if b is a else b.materialise()
-        self._powers: list[Tensor] | None = None
-        self._tile: Tile | None = None
-        coefficients = kernel.coefficients()
-        if coefficients is not None:
-            self._powers = [_power_zero(self._a, self._b), _power_one(self._a, self._b)]
-            degree = len(coefficients) - 1
-            if degree >= 2:
-                self._powers += _filtered(lambda t: _higher_powers(t, degree), self._a, self._b)
-        elif len(a.rows) * len(b.rows) <= budget.fit:
-            self._tile = _tile(self._b.in_memory(), self._a.in_memory())
-
-    def __call__(self, kernel: Kernel) -> Tensor:
-        if self._powers is not None:
-            return _combine(kernel.coefficients(), self._powers)
-        if self._tile is not None:
-            values = _mix(self._b.weights, kernel(self._tile))
-            return _mix(self._a.weights, values.mT)
-        return covariance(kernel, self._a, self._b)
+    # One object if they are one: the gradient of X X^T then takes half the time.
+    left = a.materialise()
+    right = left if b is a else b.materialise()
+    coefficients = kernel.coefficients()
+    if coefficients is not None:
+        powers = [_power_zero(left, right), _power_one(left, right)]
+        degree = len(coefficients) - 1
+        if degree >= 2:
+            powers += _filtered(lambda t: _higher_powers(t, degree), left, right)
+        return lambda kernel: _combine(kernel.coefficients(), powers)
+    if len(a.rows) * len(b.rows) > budget.fit:
+        return lambda kernel: covariance(kernel, left, right)
+    tile = _tile(right.in_memory(), left.in_memory())
+    return lambda kernel: _mix(left.weights, _mix(right.weights, kernel(tile)).mT)
 
 
-class VarianceCache:
-    """Var of each of some fixed sets, for many hyper-parameters; see CovarianceCache."""
-
-    @torch.no_grad()
-    def __init__(self, kernel: Kernel, a: WeightedRows):
-        self._a = a.materialise()
-        self._powers: list[Tensor] | None = None
-        self._tiles: list[_SetTile] | None = None
-        coefficients = kernel.coefficients()
-        if coefficients is not None:
-            self._powers = _low_powers_within(self._a)
-            degree = len(coefficients) - 1
-            if degree >= 2:
-                self._powers += _within(
-                    lambda t: _higher_powers(t, degree), _set_tiles(self._a), len(a)
-                )
-        else:
-            sizes = np.diff(self._a.row_weights().indptr).astype(np.int64)
-            if (sizes**2).sum() <= budget.fit:
-                self._tiles = [build() for build in _set_tiles(self._a)]
-
-    def __call__(self, kernel: Kernel) -> Tensor:
-        if self._powers is not None:
-            return _combine(kernel.coefficients(), self._powers)
-        tiles = _set_tiles(self._a)
-        if self._tiles is not None:
-            tiles = (partial(_same, tile) for tile in self._tiles)
-        return _within(lambda tile: [kernel(tile)], tiles, len(self._a))[0]
+@torch.no_grad()
+def cached_variance(kernel: Kernel, a: WeightedRows) -> Callable[[Kernel], Tensor]:
+    """Var of each of some fixed sets, for many hyper-parameters; see :func:`cached_covariance`."""
+    sets = a.materialise()
+    coefficients = kernel.coefficients()
+    if coefficients is not None:
+        powers = _low_powers_within(sets)
+        degree = len(coefficients) - 1
+        if degree >= 2:
+            powers += _within(lambda t: _higher_powers(t, degree), _set_tiles(sets), len(sets))
+        return lambda kernel: _combine(kernel.coefficients(), powers)
+    sizes = np.diff(sets.row_weights().indptr).astype(np.int64)
+    if (sizes**2).sum() > budget.fit:
+        return lambda kernel: variance(kernel, sets)
+    tiles = [partial(_same, build()) for build in _set_tiles(sets)]
+    return lambda kernel: _within(lambda tile: [kernel(tile)], tiles, len(sizes))[0]
 
 
 def _same(tile: _SetTile) -> _SetTile:
@@ -325,7 +306,7 @@ def _square_tile(
     return _SetTile(torch.tensor([which]), stacked, weight[None])
 
 
-def _within(functions: Elementwise, tiles: Iterator[_Builder], n_sets: int) -> list[Tensor]:
+def _within(functions: Elementwise, tiles: Iterable[_Builder], n_sets: int) -> list[Tensor]:
     """w^T phi(G) w within each set, for each element-wise function phi."""
 
     def one_tile(build: _Builder) -> tuple[Tensor, ...]:
