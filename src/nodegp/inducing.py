@@ -15,10 +15,9 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -249,13 +248,6 @@ class _PointsProjector:
         return Whitened(L, W, prior_var.to(self._template), jitter)
 
 
-def _count_distinct(values: Any) -> int:
-    if not sp.issparse(values):
-        return len(np.unique(values, axis=0))
-    ends = zip(values.indptr[:-1], values.indptr[1:], strict=True)
-    return len({(values.indices[a:b].tobytes(), values.data[a:b].tobytes()) for a, b in ends})
-
-
 def kmeans(features: RowSource, n_points: int, rng: np.random.Generator) -> Tensor:
     """Centres of the nodes' features, (at most n_points, D): fewer if fewer rows differ."""
     from sklearn.cluster import KMeans, MiniBatchKMeans  # heavy, and only needed here
@@ -267,7 +259,7 @@ def kmeans(features: RowSource, n_points: int, rng: np.random.Generator) -> Tens
         index = np.sort(rng.choice(index, size, replace=False))
     rows = WeightedRows(None, features.take(index)).in_memory()
     # More clusters than distinct rows would leave some empty, with centres that mean nothing.
-    n_points = min(n_points, _count_distinct(rows.uncentred()))
+    n_points = min(n_points, len(set(rows.fingerprints)))
     seed = int(rng.integers(2**31 - 1))
     kind = KMeans if len(index) * n_points <= 2_000_000 else MiniBatchKMeans
     with warnings.catch_warnings():

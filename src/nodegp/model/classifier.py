@@ -90,14 +90,9 @@ class FittedClassifier(FittedModel):
         return scores[has_another]
 
     def update(self, observations: Observations, report: Report = silent) -> FittedClassifier:
+        classes = merged_classes(self.classes, observations.labels)
         model = fit_classifier(
-            self.domain(),
-            observations,
-            self.recipe,
-            self.settings,
-            merged_classes(self.classes, observations.labels),
-            report,
-            earlier=self,
+            self.domain(), observations, self.recipe, self.settings, classes, report, earlier=self
         )
         return replace(model, selection=self.selection, has_default_kernel=self.has_default_kernel)
 
@@ -132,16 +127,9 @@ def fit_classifier(
         warm = Warm(None, None)  # of other latents, should there be a new class
         if len(classes) == len(earlier.classes):
             warm = earlier.warm(observations)
+    n_latents = recipe.likelihood.n_latents(len(classes))
     fit, model = fit_posterior(
-        domain,
-        recipe,
-        settings,
-        observations,
-        targets.astype(np.int64),
-        recipe.likelihood.n_latents(len(classes)),
-        report,
-        earlier,
-        warm,
+        domain, recipe, settings, observations, targets, n_latents, report, earlier, warm
     )
     with threads_for(len(targets)):
         without = leave_one_out(

@@ -55,15 +55,7 @@ def select_classifier(
         for recipe, error in zip(recipes[1:], errors[1:], strict=True):
             is_worse = error is not None and errors[0] is not None and error >= errors[0]
             models.append(None if is_worse else fitted(recipe, sample, quick))
-        scores = compare(
-            recipes,
-            [
-                Trial(e, None, None)
-                if m is None
-                else Trial(e, m.label_scores(), m.diagnostics.elbo)
-                for e, m in zip(errors, models, strict=True)
-            ],
-        )
+        scores = compare(recipes, [_trial(*pair) for pair in zip(errors, models, strict=True)])
         best = next(j for j, score in enumerate(scores) if score.chosen)
         for score in scores:
             loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
@@ -73,6 +65,12 @@ def select_classifier(
         if not is_quick or sample is not observations or model is None:
             model = fitted(recipes[best], observations, settings)
         return replace(model, selection=tuple(scores), has_default_kernel=base.kernel is None)
+
+
+def _trial(error: float | None, model: FittedClassifier | None) -> Trial:
+    if model is None:
+        return Trial(error, None, None)
+    return Trial(error, model.label_scores(), model.diagnostics.elbo)
 
 
 def _squared_errors(
