@@ -10,6 +10,7 @@ from pathlib import Path
 
 import networkx
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -593,3 +594,46 @@ def test_people_read_words_that_they_know(command):
     assert any(word in more for word in inside)
     if not command.startswith("query"):
         assert "(fixed)" in more
+
+
+# --- slips of strangers ---------------------------------------------------------------------------
+
+
+def test_predictions_are_not_taken_for_labels():
+    run("predict model.nodegp -o guesses.csv")
+    for line in ("update model.nodegp -o self.nodegp", "evaluate model.nodegp"):
+        with pytest.raises(ValueError, match="looks like predictions of nodegp"):
+            run(f"{line} --labels guesses.csv")
+    run("evaluate model.nodegp --labels guesses.csv --label label")  # who insists has it
+
+
+def test_booleans_are_the_same_however_a_program_writes_them(folder):
+    rows = [[f"n{i:03d}", "" if i > 9 else ("TRUE", "False")[i % 2], i % 5] for i in range(20)]
+    write_csv(folder / "bool.csv", [["node", "gov", "a"], *rows])
+    fitted = run_json("fit --nodes bool.csv --label gov --knn 2 -o bool.nodegp")
+    assert fitted["model"]["classes"] == ["False", "True"]
+    answers = pa.table({"node": ["n012", "n013"], "gov": [True, False]})
+    pq.write_table(answers, folder / "bool.parquet")
+    assert run_json("update bool.nodegp --labels bool.parquet")["new_labels"] == 2
+
+
+def test_a_cold_start_shows_what_there_is_to_read(titled):
+    (asked,) = run_json("query --nodes titled.csv --edges edges.csv -n 1")["ask"]
+    assert asked["title"] == f"Title {int(asked['node'][1:])}"
+
+
+def test_a_graph_without_features_says_what_could_be_one(titled):
+    line = "fit --nodes titled.csv --edges edges.csv --label kind -o bare.nodegp"
+    done = run(f"{line} --exclude a,b,c,year")
+    assert "--text title" in done.stderr
+    assert "the edges alone" in done.stdout
+
+
+def test_ids_that_are_written_otherwise_are_told_of_though_they_are_to_be_ignored(folder):
+    write_csv(folder / "upper.csv", [["node", "kind"], ["N021", "ant"], ["N022", "bee"]])
+    words = r"more than half, which is not ignored.*only in upper and lower case"
+    with pytest.raises(ValueError, match=words):
+        run("update model.nodegp --labels upper.csv -o x.nodegp --ignore-unknown")
+    write_csv(folder / "other.csv", [["node", "a", "b"], ["n021", 1, 2]])
+    with pytest.raises(ValueError, match="has no column 'kind'"):
+        run("update model.nodegp --labels other.csv -o x.nodegp")

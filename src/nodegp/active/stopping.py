@@ -42,8 +42,10 @@ class Advice:
         """The advice in words."""
         last = "the last round" if self.rounds == 1 else f"each of the last {self.rounds} rounds"
         outlook = "of this kind will change little" if self.stop else "still make a difference"
-        lower = "; the next label is expected to lower that by "
-        gain = "" if self.gain is None else lower + _percent(self.gain)
+        gain = ""
+        if self.gain is not None:
+            lower = _percent(self.gain)
+            gain = f"; the next label is expected to make {lower} of these right"
         return (
             f"In {last}, {_percent(self.changed)} of the predictions changed and probabilities "
             f"moved by {_percent(self.moved)} on average: more labels {outlook}. The model expects "

@@ -161,6 +161,9 @@ def model_facts(info: dict[str, Any], verbose: bool = False) -> list[tuple[str, 
     from nodegp.io.tables import amount
 
     scores, temperature = info["leave_one_out"], info["temperature"]
+    recipe = info["recipe"] or f"{info['filter']} filter"
+    if not info["features"]:
+        recipe = f"the edges alone ({recipe})"
     effect = "sharper" if temperature < 1 else "more modest"
     calibration = f"made {effect} than the model's own (temperature {temperature:.2f})"
     facts = [
@@ -170,7 +173,7 @@ def model_facts(info: dict[str, Any], verbose: bool = False) -> list[tuple[str, 
             f"{scores['accuracy']:.1%} right (± {scores['accuracy_error']:.1%}), log loss "
             f"{scores['log_loss']:.3f}, calibration error {scores['calibration_error']:.3f}",
         ),
-        ("model", f"{info['recipe'] or info['filter'] + ' filter'}, {info['likelihood']}"),
+        ("model", f"{recipe}, {info['likelihood']}"),
         ("probabilities", "the model's own" if temperature == 1.0 else calibration),
     ]
     if not info["converged"]:

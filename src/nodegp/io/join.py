@@ -64,7 +64,7 @@ def join_tables(
     if missing:
         raise ValueError(
             f"{file.path} has no column {missing[0]!r}; the model needs the columns that it was "
-            "fitted with"
+            "fitted with (those of a --features-table in such a table again)"
         )
     table = file.read(
         [id_name, *encoder.columns()], text=[id_name, *encoder.columns(as_written=True)]

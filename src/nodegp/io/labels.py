@@ -134,14 +134,20 @@ def label_name_in(file: TableFile, label: Column | None, usual: Column | None = 
     """The name of a file's column of labels; by default the usual one if the file has it."""
     if label is not None:
         return file.find(label, "labels")
-    for name in (usual, "label"):
-        if name in file.names:
-            return str(name)
+    if usual in file.names:
+        return str(usual)
+    if {"label", "probability", "entropy"} <= set(file.names):
+        raise ValueError(
+            f"{file.path} looks like predictions of nodegp, which are no labels to learn or to "
+            "score by; if they are to be, name the column: --label label (in Python label=)"
+        )
+    if "label" in file.names:
+        return "label"
     if len(file.names) == 2:
         return file.names[1]
     raise ValueError(
-        f"{file.path} has no column 'label', so say which of its columns holds the labels: --label "
-        "(in Python label=)"
+        f"{file.path} has no column {usual or 'label'!r}, so say which of its columns holds the "
+        "labels: --label (in Python label=)"
     )
 
 
@@ -154,7 +160,9 @@ def _label_column(table: Table, column: str) -> pa.ChunkedArray:
         raise ValueError(
             f"{where} is empty: no node has a label. Fill some in, or do not name a label column."
         )
-    if labels.type == TEXT and table.is_text:
+    if labels.type == TEXT and _are_booleans(labels):
+        labels = pc.utf8_capitalize(labels)  # however a program writes them
+    elif labels.type == TEXT and table.is_text:
         # "2.0" is how many programs write the 2 of a column that has gaps.
         if pc.all(pc.match_substring_regex(labels, _WHOLE)).as_py():
             labels = pc.replace_substring_regex(labels, r"\.0+$", "").cast(pa.int64())
@@ -166,6 +174,11 @@ def _label_column(table: Table, column: str) -> pa.ChunkedArray:
     if labels.type != TEXT and pc.min(labels).as_py() == GAP:
         raise ValueError(f"{where} has the label {GAP}, which stands for none here")
     return labels
+
+
+def _are_booleans(labels: pa.ChunkedArray) -> bool:
+    names = pc.unique(pc.utf8_lower(labels.drop_null())).to_pylist()
+    return set(names) <= {"true", "false"}
 
 
 def _fractions(labels: pa.ChunkedArray) -> bool:

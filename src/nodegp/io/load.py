@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,7 @@ from nodegp.io.keyed import with_features
 from nodegp.io.labels import file_labels, label_name_in, table_labels, targets_of
 from nodegp.io.networks import read_network
 from nodegp.io.summary import Summary, no_features_of, summarise
-from nodegp.io.tables import Column, Table, TableFile, written_values
+from nodegp.io.tables import Column, Table, TableFile, is_text, written_values
 from nodegp.neighbours import table_graph
 from nodegp.preprocessing import Preprocessor
 
@@ -263,12 +263,13 @@ def _read_nodes(source: TableSource) -> _Nodes:
     named = [file.find(column, "columns to show") for column in source.show or ()]
     if file.schema is not None:
         columns, left_out = feature_columns(file.schema, str(file.path), uses, choose)
-        texts = [name for name, why in left_out.items() if why == TEXT]
-        table = file.read([*names, *columns, *named, *texts[:_SHOWN]])
+        texts = [] if source.show is not None else _texts(file.schema, other_uses)
+        table = file.read([*names, *columns, *named, *texts])
     else:
         as_written = [name for name, use in uses.items() if use != FEATURE]
         features = [name for name in uses if name not in other_uses]
-        table = file.read(None if choose else [*names, *features, *named], text=as_written)
+        needed = None if choose or source.show is None else [*names, *features, *named]
+        table = file.read(needed, text=as_written)
         columns, left_out = feature_columns(table.data.schema, str(file.path), uses, choose)
     lists = (source.features, source.text, source.categorical)
     by_name = [source.id, *(column for items in lists for column in items or ())]
@@ -281,9 +282,15 @@ def _read_nodes(source: TableSource) -> _Nodes:
     columns = {name: kind for name, kind in columns.items() if name not in identifiers}
     findings = {"left_out": left_out, "identifiers": identifiers}
     if source.show is None:
-        texts = [name for name, kind in (columns | left_out).items() if kind == TEXT]
-        named = [name for name in texts if table.column(name).nbytes <= _SHOWN_BYTES][:_SHOWN]
+        first = [name for name, kind in columns.items() if kind == TEXT]
+        readable = dict.fromkeys([*first, *_texts(table.data.schema, other_uses)])
+        named = [name for name in readable if table.column(name).nbytes <= _SHOWN_BYTES][:_SHOWN]
     return _Nodes(table, columns, named, findings, id_name, label_name)
+
+
+def _texts(schema: pa.Schema, other_uses: Mapping[str, str]) -> list[str]:
+    """The columns of text, which people can read."""
+    return [f.name for f in schema if is_text(f.type) and f.name not in other_uses]
 
 
 def _refuse_row_as_header(table: Table, id_name: str, label_name: str | None) -> None:

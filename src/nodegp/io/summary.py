@@ -95,6 +95,12 @@ class Summary:
             for name in sorted(classes)
             if alike[name.casefold()] > 1
         ]
+        texts = [name for name, why in self.left_out.items() if why == "text"]
+        if not self.features and texts:
+            remarks.append(
+                f"no column is a feature, so only the edges tell anything; there is text in "
+                f"{listed(texts)}: --text {texts[0]} (in Python text=) makes features of its words"
+            )
         if self.identifiers:
             remarks.append(no_features_of(self.identifiers))
         lone = [name for name, count in classes.items() if count < 2]

@@ -53,7 +53,8 @@ def check_unknown(
         remedy = "That is more than half, which is not ignored: keep only those of your nodes"
     else:
         remedy += ", or pass --ignore-unknown (in Python ignore_unknown=True)"
-    hint = _other_column(nodes, unknown) or _other_spelling(nodes, unknown) or f"{remedy}."
+    hint = _other_column(nodes, unknown) or _other_spelling(nodes, unknown)
+    hint = f"{remedy}. {hint}".rstrip() if ignore or not hint else hint
     listed = examples(unknown.to_pylist())
     raise ValueError(f"{n_lost:,} of {n_rows:,} {what}: {listed}. {hint}")
 
