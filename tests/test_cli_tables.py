@@ -637,3 +637,21 @@ def test_ids_that_are_written_otherwise_are_told_of_though_they_are_to_be_ignore
     write_csv(folder / "other.csv", [["node", "a", "b"], ["n021", 1, 2]])
     with pytest.raises(ValueError, match="has no column 'kind'"):
         run("update model.nodegp --labels other.csv -o x.nodegp")
+
+
+def test_methods_that_need_features_are_left_out_where_there_are_none(folder):
+    rows = [[row["node"], row["kind"]] for row in rows_of("nodes.csv")]
+    write_csv(folder / "plain.csv", [["node", "kind"], *rows])
+    run("fit --nodes plain.csv --edges edges.csv --label kind -o plain.nodegp")
+    done = run("evaluate plain.nodegp --labels truth.csv --compare lp,logistic --json")
+    assert set(json.loads(done.stdout)) == {"nodegp", "lp"}
+    assert "logistic is left out" in done.stderr
+
+
+def test_features_by_ids_that_are_written_otherwise(folder):
+    bags = {
+        row["node"].upper(): [1, 2, 3][: 1 + n % 3] for n, row in enumerate(rows_of("nodes.csv"))
+    }
+    (folder / "upper.json").write_text(json.dumps(bags))
+    with pytest.raises(ValueError, match="40 of 40 nodes .*only in upper and lower case"):
+        run(FIT.replace("model.nodegp", "u.nodegp") + " --features-table upper.json")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nodegp.app.frontend import OptionError, plain
+from nodegp.app.frontend import OptionError, Progress, plain
 from nodegp.evaluation import Evaluation
+from nodegp.graph import Graph
 from nodegp.metrics import wilson_interval
 from nodegp.plugins import baselines
 
@@ -143,12 +144,18 @@ def _range(ends: Any) -> str:
     return f"{ends[0]:.2f} to {ends[1]:.2f}"
 
 
-def rivals(names: Sequence[str], seed: int) -> dict[str, Any]:
-    """The methods to compare with, not yet fitted."""
+def rivals(names: Sequence[str], seed: int, graph: Graph, progress: Progress) -> dict[str, Any]:
+    """The methods to compare with, not yet fitted; without those that the graph is not enough for,
+    which is said."""
     registry = baselines() if names else {}
     for name in names:
         if name not in registry:
             raise OptionError(
                 f"`compare`: there is no {name!r}; choose among {', '.join(registry)}", "compare"
             )
-    return {name: registry[name](random_state=seed, unlabelled=None) for name in names}
+    methods = {name: registry[name](random_state=seed, unlabelled=None) for name in names}
+    for name in names:
+        if not graph.n_features and getattr(methods[name], "needs_features", False):
+            progress.note(f"{name} is left out: it needs features, and this graph has none")
+            del methods[name]
+    return methods

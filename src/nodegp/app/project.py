@@ -231,7 +231,7 @@ class Project:
         check_share(coverage=coverage, abstain_below=abstain_below)
         if folds is not None and labels is not None:
             raise OptionError("give `folds` or `labels`, not both", "folds", "labels")
-        model, baselines = self._fitted, rivals(compare, seed)
+        model, baselines = self._fitted, rivals(compare, seed, self.graph, self.progress)
         if labels is None:
             refuse_without("labels", "name a table of labels too", columns)
         if labels is not None:

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from nodegp.io.format import Format, Names
-from nodegp.io.ids import Index, examples, ids_of
+from nodegp.io.ids import TEXT, Index, examples, ids_of
 from nodegp.io.tables import TableFile
-from nodegp.io.unknown import refuse_first_row
+from nodegp.io.unknown import other_spelling, refuse_first_row
 
 __all__ = ["with_features"]
 
@@ -70,7 +70,7 @@ class _Keyed(Format):
             raise ValueError(
                 f"{len(lost):,} of {len(places):,} nodes of {path} have no row in "
                 f"{self.features.path}: {examples(lost.to_pylist())}; its ids must be those "
-                "of the nodes"
+                f"of the nodes. {other_spelling(indices[1], lost.cast(TEXT))}".rstrip()
             )
         rows = tables[1].data.take(pa.array(places, mask=is_lost))
         parts = {n: tables[0].column(n) for n in own} | {n: rows.column(n) for n in others}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from nodegp.io.ids import TEXT, Index, examples, names_of
 from nodegp.io.tables import TableFile, is_text
 
-__all__ = ["check_unknown", "refuse_first_row"]
+__all__ = ["check_unknown", "other_spelling", "refuse_first_row"]
 
 _COMPARED = 1_000  # columns of the nodes' table in which the ids are looked for
 _SPELLINGS = {  # that programs change without being asked
@@ -53,7 +53,7 @@ def check_unknown(
         remedy = "That is more than half, which is not ignored: keep only those of your nodes"
     else:
         remedy += ", or pass --ignore-unknown (in Python ignore_unknown=True)"
-    hint = _other_column(nodes, unknown) or _other_spelling(nodes, unknown)
+    hint = _other_column(nodes, unknown) or other_spelling(nodes, unknown)
     hint = f"{remedy}. {hint}".rstrip() if ignore or not hint else hint
     listed = examples(unknown.to_pylist())
     raise ValueError(f"{n_lost:,} of {n_rows:,} {what}: {listed}. {hint}")
@@ -93,8 +93,8 @@ def _may_be_ids(kind: pa.DataType) -> bool:
     return is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
-def _other_spelling(nodes: Index, unknown: pa.Array) -> str:
-    """How most of these ids are written otherwise by the nodes, as a hint."""
+def other_spelling(nodes: Index, unknown: pa.Array) -> str:
+    """How most of these ids are written otherwise by the nodes, as a hint; or nothing."""
     names = nodes.names.cast(TEXT)
     for what, plain in _SPELLINGS.items():
         places = pc.index_in(plain(unknown), value_set=plain(names))
