@@ -653,5 +653,5 @@ def test_features_by_ids_that_are_written_otherwise(folder):
         row["node"].upper(): [1, 2, 3][: 1 + n % 3] for n, row in enumerate(rows_of("nodes.csv"))
     }
     (folder / "upper.json").write_text(json.dumps(bags))
-    with pytest.raises(ValueError, match="40 of 40 nodes .*only in upper and lower case"):
+    with pytest.raises(ValueError, match=r"40 of 40 nodes .*only in upper and lower case"):
         run(FIT.replace("model.nodegp", "u.nodegp") + " --features-table upper.json")
