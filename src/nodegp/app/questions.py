@@ -23,6 +23,7 @@ __all__ = [
     "Labels",
     "Questions",
     "as_pairs",
+    "asked_about",
     "changes",
     "labels_around",
     "positions",
