@@ -101,8 +101,9 @@ def checked_ids(ids: Sequence | np.ndarray, n_nodes: int) -> np.ndarray:
         raise ValueError("ids must be one for each node, text or numbers") from None
     if names.shape != (n_nodes,):
         raise ValueError(f"ids must name each of the {n_nodes} nodes once, got shape {names.shape}")
+    is_float = names.dtype.kind == "f"
     if names.dtype.kind not in "biufUO" or (
-        names.dtype.kind == "f" and not np.isfinite(names).all()
+        is_float and (names.dtype.itemsize > 8 or not np.isfinite(names).all())
     ):
         raise ValueError(f"ids must be text or numbers, got {names.dtype} such as {names[:1]}")
     if names.dtype == object:  # of several types, perhaps, which cannot be sorted
