@@ -29,7 +29,8 @@ from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
 from nodegp.inducing import Labelled, Points
 from nodegp.inference import Dual
 from nodegp.inference.dual import _Search
-from nodegp.inference.sites import Labels, evaluate, gradients, solve, start_sites
+from nodegp.inference.moments import gradients
+from nodegp.inference.sites import Labels, evaluate, solve, start_sites
 from nodegp.kernels import RBF, Polynomial
 from nodegp.likelihoods import Gaussian, RobustMax
 from nodegp.posterior import Sites

@@ -1,25 +1,28 @@
 """What labels take from the prior's variance: a matrix for each latent, in w-space as
 :mod:`nodegp.posterior` has it. All of them, (L, M, M), are kept where that is little. With hundreds
-of classes it is gigabytes: then they are made from the sites, a few latents at a time.
+of classes it is gigabytes: then they are made from the sites, a few latents at a time, or kept as
+what all classes share and what is each one's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
-from nodegp.declared import check_shapes
-from nodegp.linalg import not_positive_definite
+from nodegp.declared import check_shapes, require
+from nodegp.linalg import QuadraticForms, not_positive_definite
 
 __all__ = [
+    "OwnClassGains",
     "SiteGains",
     "exact_factor",
     "exact_gain",
     "latent_blocks",
+    "sum_by_latent",
     "whitened_factor",
     "whitened_gain",
 ]
@@ -104,3 +107,65 @@ class SiteGains:
         if n_latents * n_inducing**2 > self.labels.numel() + self.lambda2.numel():
             return self
         return torch.cat([self[latents] for latents in latent_blocks(n_latents, n_inducing)])
+
+
+@dataclass(frozen=True, eq=False)
+class OwnClassGains:
+    """Gains of latents that are all the same but for the labels of their own class, each of which
+    adds a direction to its class's: ``common + sum_j own_j own_j^T``."""
+
+    common: Tensor  # (M, M)
+    own: Tensor  # (M, O)
+    latent: Tensor  # (O,) which one a label's class has
+    n_latents: int
+
+    def __post_init__(self) -> None:
+        check_shapes(self, {"M": len(self.common)}, common="M M", own="M O", latent="O")
+        latents = self.latent
+        is_whole = not latents.is_floating_point() and not latents.is_complex()
+        require(is_whole, "latents of labels are no whole numbers")
+        in_range = ((latents >= 0) & (latents < self.n_latents)).all()
+        require(in_range, f"a label's latent is none of {self.n_latents}")
+        for name in ("common", "own", "latent"):
+            object.__setattr__(self, name, getattr(self, name).contiguous())
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.n_latents, len(self.common), len(self.common)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.common.dtype
+
+    def __getitem__(self, latents: slice) -> Tensor:
+        every = range(self.n_latents)[latents]
+        own = (self.own[:, self.latent == latent] for latent in every)
+        return torch.stack([self.common + part @ part.mT for part in own])
+
+    def forms(self, right: Tensor | None, kind: torch.dtype) -> Callable[[Tensor], Tensor]:
+        """``w^T gain w`` as a function of rows w, (n, M) -> (n, L); of ``right w`` if that is
+        there."""
+        common, own = self.common, self.own
+        if right is not None:
+            common, own = right.mT @ common @ right, right.mT @ own
+        of_common, own = QuadraticForms(common[None].to(kind)), own.to(kind)
+
+        def forms(rows: Tensor) -> Tensor:
+            of_own = sum_by_latent((rows @ own).square_(), self.latent, self.n_latents)
+            return of_own.add_(of_common(rows))
+
+        return forms
+
+    def between(self, a: Tensor, b: Tensor) -> Tensor:
+        """``a^T gain b`` for columns a and b, (L, a, b)."""
+        own_a, own_b = (side.mT @ self.own for side in (a, b))
+        result = (a.mT @ self.common @ b).repeat(self.n_latents, 1, 1)
+        for latent in self.latent.unique().tolist():
+            of_class = self.latent == latent
+            result[latent] += own_a[:, of_class] @ own_b[:, of_class].mT
+        return result
+
+
+def sum_by_latent(values: Tensor, latent: Tensor, n_latents: int) -> Tensor:
+    """Sums of columns that belong to the same latent, (n, O) -> (n, L)."""
+    return values.new_zeros(len(values), n_latents).index_add_(1, latent, values)

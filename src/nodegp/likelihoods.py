@@ -54,6 +54,9 @@ class Likelihood(Component):
     shift_invariant: ClassVar[bool] = False
     # Whether multiplying all latents by the same positive number does.
     scale_invariant: ClassVar[bool] = False
+    # Whether all classes but a label's own have a small and similar say where there are hundreds,
+    # so that one site precision may stand for all of theirs.
+    rivals_alike: ClassVar[bool] = False
     # Where the temperature that calibrates its probabilities mostly is: the mean and the standard
     # deviation of its log. With few labels this counts for more than they do.
     temperature_prior: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -217,6 +220,7 @@ class Softmax(Likelihood):
 
     alias: ClassVar = "softmax"
     shift_invariant: ClassVar = True
+    rivals_alike: ClassVar = True
     temperature_prior: ClassVar = (-1.4, 0.35)
     n_points: int = 256
 

@@ -24,7 +24,7 @@ from nodegp.component import Component, UnknownComponentError, from_dict
 from nodegp.declared import LARGEST, MismatchError, check_types, require
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
 from nodegp.files import check_place, write_atomically
-from nodegp.gains import SiteGains
+from nodegp.gains import OwnClassGains, SiteGains
 from nodegp.graph import Graph
 from nodegp.labels import Observations
 from nodegp.model import Diagnostics, FittedClassifier, FittedModel, FittedRegressor, Settings
@@ -54,6 +54,7 @@ _VALUES: dict[str, Any] = {
         FittedRegressor,
         Graph,
         Observations,
+        OwnClassGains,
         Posterior,
         Preprocessor,
         Rows,

@@ -8,7 +8,7 @@ variance by ``w^T gain_l w``. Everything about h at any node follows from that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nodegp.budget import blocks, budget
 from nodegp.declared import check_shapes, require
-from nodegp.gains import SiteGains, latent_blocks
+from nodegp.gains import OwnClassGains, SiteGains, latent_blocks
 from nodegp.linalg import QuadraticForms
 from nodegp.prior import Inputs, Prior
 
@@ -51,7 +51,8 @@ class Posterior:
     inducing: Inputs  # M of them
     chol: Tensor | None  # (M, M) lower, Kuu = chol chol^T, if q is in whitened form
     mean: Tensor  # (L, M)
-    gain: Tensor | SiteGains  # (L, M, M) symmetric; of many latents only what it is made of
+    # (L, M, M) symmetric; of many latents only what it is made of
+    gain: Tensor | SiteGains | OwnClassGains
 
     def __post_init__(self) -> None:
         check_shapes(self, inducing="M", chol="M M", mean="L M", gain="L M M")
@@ -104,20 +105,33 @@ class Posterior:
         var = torch.empty_like(mean)
         kind = min(block(slice(0, 1)).dtype, self.gain.dtype, key=lambda kind: kind.itemsize)
         weights = (self.mean if right is None else self.mean @ right).mT.to(kind)
-        for latents in latent_blocks(self.n_latents, self.n_inducing):
-            gain = self.gain[latents]
-            gained = QuadraticForms((gain if right is None else right.mT @ gain @ right).to(kind))
+        for latents, gained in self._forms(right, kind):
             for rows in blocks(len(mean), len(weights), budget.cached):
                 w = block(rows).to(kind)  # (rows, M)
                 mean[rows, latents] = (w @ weights[:, latents]).double()
                 var[rows, latents] = prior_var[rows, None] - gained(w).double()
         return Marginals(mean, var.clamp_min_(_SMALLEST_VARIANCE))
 
+    def _forms(
+        self, right: Tensor | None, kind: torch.dtype
+    ) -> Iterator[tuple[slice, Callable[[Tensor], Tensor]]]:
+        """Ranges of latents, and ``w^T gain w`` of each of these for rows w."""
+        if isinstance(self.gain, OwnClassGains):
+            yield slice(0, self.n_latents), self.gain.forms(right, kind)
+            return
+        for latents in latent_blocks(self.n_latents, self.n_inducing):
+            gain = self.gain[latents]
+            form = (gain if right is None else right.mT @ gain @ right).to(kind)
+            yield latents, QuadraticForms(form)
+
     def _prefers(self, n_weights: int) -> bool:
         """Whether so many weights are less work for each node than the inducing variables, whose
         covariances have to be made of them first."""
-        by_inducing = n_weights * self.n_inducing + self.n_latents * self.n_inducing**2
-        return self.n_latents * n_weights**2 < by_inducing
+        n_matrices = self.n_latents
+        if isinstance(self.gain, OwnClassGains):
+            n_matrices = 2  # what is common, and the directions of labels
+        by_inducing = n_weights * self.n_inducing + n_matrices * self.n_inducing**2
+        return n_matrices * n_weights**2 < by_inducing
 
     @torch.no_grad()
     def joint(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
@@ -134,6 +148,8 @@ class Posterior:
 
     def _gained(self, wa: Tensor, wb: Tensor) -> Tensor:
         """By how much the labels lower covariances, (L, len(a), len(b))."""
+        if isinstance(self.gain, OwnClassGains):
+            return self.gain.between(wa, wb)
         every = latent_blocks(self.n_latents, self.n_inducing)
         return torch.cat([(wa.mT @ self.gain[latents]) @ wb for latents in every])
 

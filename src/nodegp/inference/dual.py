@@ -19,12 +19,12 @@ from torch import Tensor
 from nodegp.inducing import Projection, Whitened
 from nodegp.inference.ascent import ascend
 from nodegp.inference.base import Engine, Fit, Problem, Report
+from nodegp.inference.moments import gradients, posterior_arrays
+from nodegp.inference.shared import SharedFactor
 from nodegp.inference.sites import (
     Labels,
     Solution,
-    gradients,
     matching_sites,
-    posterior_arrays,
     solve,
     start_sites,
     variance_between,
@@ -221,7 +221,8 @@ class _Search:
             projection = projection.whitened()
         with torch.no_grad():
             solution = self._solve_in(projection, likelihood)
-        if solution.converged or isinstance(projection, Whitened):
+        is_shared = isinstance(solution.state.moments.factor, SharedFactor)
+        if solution.converged or is_shared or isinstance(projection, Whitened):
             return solution, projection
         # The exact form holds site precisions above zero. Robust-max may want some below, and
         # then stands still short of its optimum; the whitened form lets it go there.

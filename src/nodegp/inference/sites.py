@@ -3,31 +3,28 @@
 Conjugate-computation VI (Khan & Lin 2017; Adam et al. 2021): the posterior is the prior times
 one Gaussian site per label and latent. A natural-gradient step moves the sites towards the ones
 that match the likelihood's gradients. The ELBO never falls: a step that lowers it is halved.
-
-With ``alpha = lambda1 - lambda2 m`` the posterior mean at the labels is ``m = Khat alpha``, where
-Khat is the labels' covariance as u carries it: K itself, or W^T W for inducing points.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from nodegp.budget import blocks, budget
-from nodegp.gains import (
-    SiteGains,
-    exact_factor,
-    exact_gain,
-    latent_blocks,
-    whitened_factor,
-    whitened_gain,
-)
-from nodegp.inducing import Exact, Projection, Whitened
+from nodegp.budget import budget
+from nodegp.inducing import Projection, Whitened
 from nodegp.inference.anderson import Anderson
+from nodegp.inference.moments import (
+    State,
+    posterior_moments,
+    prior_times,
+    prior_variance,
+    smallest_precision,
+    vague,
+)
+from nodegp.inference.shared import shared_classes, shared_precisions
 from nodegp.likelihoods import Expectation, Likelihood
 from nodegp.posterior import Marginals, Sites
 
@@ -35,20 +32,15 @@ __all__ = [
     "Labels",
     "Solution",
     "evaluate",
-    "gradients",
     "matching_sites",
-    "posterior_arrays",
     "sites_from",
-    "smallest_precision",
     "solve",
     "start_sites",
     "variance_between",
 ]
 
-# The smallest site precision in the exact form, relative to the prior's. Robust-max, which is
-# not log-concave, asks for negative ones now and then; but dividing by the precision is the
-# cheapest way to the posterior variances. The whitened form takes any that leave B positive.
-_FLOOR = {torch.float64: 1e-6, torch.float32: 1e-3}
+
+_SMALLEST_RATE = 1e-4  # of a step that is halved until it goes up
 
 
 class Labels(NamedTuple):
@@ -58,197 +50,10 @@ class Labels(NamedTuple):
     confidence: Tensor
 
 
-class Moments(NamedTuple):
-    """q at the labels for some sites, before the likelihood has been looked at."""
-
-    alpha: Tensor  # (L, O)
-    mean: Tensor  # (L, O)
-    inducing_variance: Tensor  # (L, O) the part of the variance that u carries
-    cavity_share: Tensor  # (L, O) of the posterior precision: 1 - lambda2 inducing_variance
-    half_log_det: Tensor  # 0.5 log |I + Khat lambda2|, summed over latents
-    factor: Tensor | None  # (L, M, M) A^-1 or chol(B), for gradients; None if that is too large
-
-
-class State(NamedTuple):
-    """q for some sites, and the ELBO with what the next step needs."""
-
-    sites: Sites
-    moments: Moments
-    label_marginals: Marginals
-    expectation: Expectation
-    elbo: float
-
-
-# --- two forms of the same posterior --------------------------------------------------------
-
-
-def prior_variance(projection: Projection) -> Tensor:
-    return projection.K.diagonal() if isinstance(projection, Exact) else projection.prior_var
-
-
-def prior_times(projection: Projection, alpha: Tensor) -> Tensor:
-    """Khat alpha, for each latent."""
-    if isinstance(projection, Exact):
-        return alpha @ projection.K
-    return (alpha @ projection.W.mT) @ projection.W
-
-
-def smallest_precision(projection: Projection) -> Tensor:
-    """The floor of lambda2 at each label."""
-    prior_var = prior_variance(projection)
-    if isinstance(projection, Exact):
-        return _vague(prior_var)
-    return torch.full_like(prior_var, -torch.inf)
-
-
-def _vague(prior_var: Tensor) -> Tensor:
-    """A site precision that says next to nothing."""
-    return _FLOOR[prior_var.dtype] / prior_var.clamp_min(1e-12)
-
-
-def posterior_moments(projection: Projection, sites: Sites) -> Moments:
-    """Mean and variance at the labels, from the sites; a bounded number of latents at a time."""
-    parts = []
-    for latents in _latent_blocks(projection, sites):
-        some_sites = Sites(*(values[latents] for values in sites))
-        if isinstance(projection, Exact):
-            part = _exact_moments(projection, some_sites)
-        else:
-            part = _whitened_moments(projection, some_sites)
-        if len(part.alpha) == len(sites.lambda1):
-            return part
-        parts.append(part._replace(factor=None))  # too large to keep for all of them
-    *columns, half_log_det, _ = zip(*parts, strict=True)
-    alpha, mean, var, share = (torch.cat(column) for column in columns)
-    return Moments(alpha, mean, var, share, torch.stack(half_log_det).sum(), None)
-
-
-def _latent_blocks(projection: Projection, sites: Sites) -> Iterator[slice]:
-    return latent_blocks(len(sites.lambda1), len(projection.inputs()[0]))
-
-
-def _exact_moments(projection: Exact, sites: Sites) -> Moments:
-    """The variances are (1 - diag A^-1) / lambda2."""
-    K, (lambda1, lambda2) = projection.K, sites
-    S = lambda2.sqrt()
-    A_inverse, half_log_det = exact_factor(K, lambda2)
-    cavity_share = A_inverse.diagonal(dim1=1, dim2=2).clone()  # a view would keep A^-1 alive
-    inducing_variance = (1.0 - cavity_share) / lambda2
-    # S A^-1 S^-1 lambda1, as a sum: faster than a batch of small matrix-vector products.
-    alpha = S * (A_inverse * (lambda1 / S)[:, None, :]).sum(2)
-    return Moments(alpha, alpha @ K, inducing_variance, cavity_share, half_log_det, A_inverse)
-
-
-def _whitened_moments(projection: Whitened, sites: Sites) -> Moments:
-    """q(v) = N(B^-1 W lambda1, B^-1); labels in blocks."""
-    W, (lambda1, lambda2) = projection.W, sites
-    n_latents, n_labels = lambda1.shape
-    chol_B, half_log_det = whitened_factor(W, lambda2)
-    pulled = (lambda1 @ W.mT)[:, :, None]  # (L, M, 1)
-    mean = torch.cholesky_solve(pulled, chol_B)[:, :, 0] @ W
-    parts = []
-    for block in blocks(n_labels, n_latents * len(W), budget.passing):
-        Wb = W[:, block].expand(n_latents, -1, -1)
-        parts.append(torch.linalg.solve_triangular(chol_B, Wb, upper=False).square_().sum(1))
-    alpha = lambda1 - lambda2 * mean
-    s = torch.cat(parts, 1)
-    return Moments(alpha, mean, s, 1.0 - lambda2 * s, half_log_det, chol_B)
-
-
-def posterior_arrays(
-    projection: Projection, state: State
-) -> tuple[Tensor | None, Tensor, Tensor | SiteGains]:
-    """chol, mean and gain of :class:`nodegp.posterior.Posterior`."""
-    alpha, factor, lambda2 = state.moments.alpha, state.moments.factor, state.sites.lambda2
-    if isinstance(projection, Exact):
-        if factor is None:
-            return None, alpha, SiteGains(projection.K, lambda2, False).smallest()
-        return None, alpha, exact_gain(factor, lambda2)
-    mean = alpha @ projection.W.mT
-    if factor is None:
-        return projection.chol, mean, SiteGains(projection.W, lambda2, True).smallest()
-    return projection.chol, mean, whitened_gain(factor)
-
-
-def gradients(projection: Projection, state: State) -> tuple[Tensor, ...]:
-    """The ELBO's gradients in the projection's inputs, the sites held.
-
-    By hand, so that nothing with a latent dimension is differentiated automatically. They
-    are exact at any sites, not only where these match the likelihood.
-    """
-    total: tuple[Tensor, ...] | None = None
-    for latents in _latent_blocks(projection, state.sites):
-        part = _some_latents(projection, state, latents)
-        if isinstance(projection, Exact):
-            gradient: tuple[Tensor, ...] = (_exact_gradient(projection, part),)
-        else:
-            gradient = _whitened_gradients(projection, part)
-        total = gradient if total is None else tuple(map(torch.add, total, gradient))
-    assert total is not None
-    return total
-
-
-def _some_latents(projection: Projection, state: State, latents: slice) -> State:
-    """The state of some latents, its factor made again if it was not kept."""
-    if state.moments.factor is not None:
-        return state
-    sites = Sites(*(values[latents] for values in state.sites))
-    moments = posterior_moments(projection, sites)
-    alpha, mean = state.moments.alpha[latents], state.moments.mean[latents]
-    value, *by_marginals = state.expectation
-    return state._replace(
-        sites=sites,
-        moments=moments._replace(alpha=alpha, mean=mean),
-        expectation=Expectation(value, *(gradient[:, latents] for gradient in by_marginals)),
-    )
-
-
-def _exact_gradient(projection: Exact, state: State) -> Tensor:
-    """In K. With T = (I + K lambda2)^-1: d Var = T dK T^T and d mean = T dK alpha."""
-    lambda2, alpha, mean = state.sites.lambda2, state.moments.alpha, state.moments.mean
-    A_inverse = state.moments.factor  # (L, O, O)
-    assert A_inverse is not None
-    g_mean = state.expectation.mean_gradient.mT
-    g_var = state.expectation.variance_gradient.mT
-    S = lambda2.sqrt()
-    T = A_inverse * (S[:, None, :] / S[:, :, None])  # S^-1 A^-1 S
-    mismatch = (g_var + 0.5 * lambda2)[:, :, None]  # zero where the sites match the likelihood
-    gradient = (mismatch * T).flatten(0, 1).mT @ T.flatten(0, 1)
-    gradient -= 0.5 * (S[:, :, None] * A_inverse).mul_(S[:, None, :]).sum(0)  # from log |A|
-    along = (T.mT @ g_mean[:, :, None] + lambda2[:, :, None] * (T @ mean[:, :, None]))[:, :, 0]
-    gradient += (along - 0.5 * alpha).mT @ alpha
-    return 0.5 * (gradient + gradient.mT)
-
-
-def _whitened_gradients(projection: Whitened, state: State) -> tuple[Tensor, Tensor]:
-    """In W and the prior variances. With C = B^-1 and mu = E[v], adjoints reach W directly,
-    through mu (t) and through C (R)."""
-    W = projection.W
-    lambda2 = state.sites.lambda2
-    g_mean = state.expectation.mean_gradient.mT  # (L, O)
-    g_var = state.expectation.variance_gradient.mT
-    chol_B = state.moments.factor
-    assert chol_B is not None
-    mu = state.moments.alpha @ W.mT  # (L, M)
-    # Through mu; zero where the sites match the likelihood exactly.
-    t = torch.cholesky_solve((g_mean @ W.mT - mu)[:, :, None], chol_B)[:, :, 0]
-    gradient = mu.mT @ (g_mean - lambda2 * (t @ W)) + t.mT @ state.moments.alpha
-    gradient = gradient - 2.0 * W * g_var.sum(0)
-    for c in range(len(mu)):
-        V = torch.cholesky_solve(W, chol_B[c])  # C W
-        # Through C: R W lambda2 with R = C (W g_var W^T - I/2) C, and log|B|.
-        Q = (W * g_var[c]) @ W.mT  # (M, M)
-        RW = torch.cholesky_solve(Q @ V - 0.5 * V, chol_B[c])
-        gradient += 2.0 * V * g_var[c] - (2.0 * RW + V) * lambda2[c]
-    return gradient, g_var.sum(0)
-
-
-# --- the ELBO and its ascent ----------------------------------------------------------------
-
-
 def evaluate(projection: Projection, likelihood: Likelihood, labels: Labels, sites: Sites) -> State:
     """q and the ELBO at these sites."""
-    moments = posterior_moments(projection, sites)
+    own = shared_classes(projection, likelihood, labels.y, len(sites.lambda1))
+    moments = posterior_moments(projection, sites, own)
     if likelihood.shift_invariant:
         # A shift common to all latents changes no likelihood and costs KL, so the best q has
         # none. Steps taken latent by latent would take hundreds to find that out.
@@ -291,15 +96,19 @@ def start_sites(
     if n_latents > 1:
         start = likelihood.start_sites(n_latents, variance_between(projection))
     if start is None:
-        lambda2 = _vague(prior_variance(projection)).expand(n_latents, -1)
+        lambda2 = vague(prior_variance(projection)).expand(n_latents, -1)
         return Sites(torch.zeros_like(lambda2), lambda2)
     return Sites(*(part[:, labels.y] for part in start))
 
 
-def sites_from(expectation: Expectation, labels: Marginals, floor: Tensor) -> Sites:
+def sites_from(
+    expectation: Expectation, labels: Marginals, floor: Tensor, own: Tensor | None = None
+) -> Sites:
     """The sites whose gradients match the likelihood's: where a whole step would go."""
     lambda2 = (-2.0 * expectation.variance_gradient).maximum(floor[:, None])
-    # The floor enters lambda1 too, or the fixed point would move.
+    if own is not None:
+        lambda2 = shared_precisions(lambda2.mT, own).mT
+    # What holds lambda2 enters lambda1 too, or the fixed point would move.
     lambda1 = expectation.mean_gradient + lambda2 * labels.mean
     return Sites(lambda1.mT.contiguous(), lambda2.mT.contiguous())
 
@@ -311,7 +120,7 @@ def matching_sites(
     are that fit's own, and those of new labels are where a first step from it would lead."""
     q = Marginals(*(part.to(prior_variance(projection)) for part in q))
     # No negative precisions: B need not stay positive when other sites come in beside them.
-    floor = _vague(prior_variance(projection))
+    floor = vague(prior_variance(projection))
     return sites_from(_expectation(likelihood, labels, q), q, floor)
 
 
@@ -345,33 +154,54 @@ def solve(
     """Steps until the sites stand still: their residual, not the ELBO's change, decides,
     because a halved step fakes a small change."""
     floor, prior_var = smallest_precision(projection), prior_variance(projection)
-    sites = Sites(sites.lambda1, sites.lambda2.maximum(floor))
+    own = shared_classes(projection, likelihood, labels.y, len(sites.lambda1))
+    sites = Sites(sites.lambda1, _allowed(sites.lambda2, floor, own))
     state = evaluate(projection, likelihood, labels, sites)
     if not math.isfinite(state.elbo):
         # Sites from elsewhere, negative ones among them, can be too much for this prior.
-        vague = _vague(prior_var).expand_as(sites.lambda2)
-        state = evaluate(projection, likelihood, labels, Sites(0.0 * vague, vague))
+        weak = vague(prior_var).expand_as(sites.lambda2)
+        state = evaluate(projection, likelihood, labels, Sites(0.0 * weak, weak))
     trace = [state.elbo]
     # Latents are stepped as if independent; their coupling would make whole steps overshoot.
     full_rate = 1.0 if len(sites.lambda1) == 1 else 0.7
     accelerate = Anderson(floor)
+    holds_precisions = False
     for _ in range(max_steps):
-        target = sites_from(state.expectation, state.label_marginals, floor)
+        target = sites_from(state.expectation, state.label_marginals, floor, own)
+        if holds_precisions:
+            target = _of_means(state)
         distance = residual(state.sites, target, prior_var)
         if distance < tol:
             return Solution(state, trace, True)
-        proposal = evaluate(
-            projection, likelihood, labels, accelerate(state.sites, target, full_rate)
-        )
+        moved = accelerate(state.sites, target, full_rate)
+        moved = Sites(moved.lambda1, _allowed(moved.lambda2, floor, own))
+        proposal = evaluate(projection, likelihood, labels, moved)
         rate = full_rate
-        while not proposal.elbo >= state.elbo:
+        while not proposal.elbo >= state.elbo and rate >= _SMALLEST_RATE:
             accelerate.forget()
-            if rate < 1e-4:
-                # Nowhere to go that the floating-point ELBO can tell is up.
-                return Solution(state, trace, distance < max(10 * tol, 1e-5))
-            moved = (torch.lerp(a, b, rate) for a, b in zip(state.sites, target, strict=True))
-            proposal = evaluate(projection, likelihood, labels, Sites(*moved))
+            nearer = (torch.lerp(a, b, rate) for a, b in zip(state.sites, target, strict=True))
+            proposal = evaluate(projection, likelihood, labels, Sites(*nearer))
             rate *= 0.5
-        state = proposal
-        trace.append(state.elbo)
+        if proposal.elbo >= state.elbo:
+            state = proposal
+            trace.append(state.elbo)
+        elif own is None or holds_precisions:
+            # Nowhere to go that the floating-point ELBO can tell is up.
+            return Solution(state, trace, distance < max(10 * tol, 1e-5))
+        else:
+            # A mean of precisions is not quite the best common one: the means go on alone.
+            holds_precisions, accelerate = True, Anderson(floor)
     return Solution(state, trace, False)
+
+
+def _allowed(lambda2: Tensor, floor: Tensor, own: Tensor | None) -> Tensor:
+    """Precisions no less than their floor, and of the form that they are restricted to."""
+    lambda2 = lambda2.maximum(floor)
+    return lambda2 if own is None else shared_precisions(lambda2, own)
+
+
+def _of_means(state: State) -> Sites:
+    """Where a whole step of the means would go, their covariances as they are."""
+    lambda2 = state.sites.lambda2
+    lambda1 = state.expectation.mean_gradient + lambda2.mT * state.label_marginals.mean
+    return Sites(lambda1.mT.contiguous(), lambda2)

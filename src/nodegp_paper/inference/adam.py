@@ -19,7 +19,8 @@ from torch import Tensor
 from nodegp.identity import fingerprint
 from nodegp.inducing import Whitened
 from nodegp.inference.base import Engine, Fit, Problem, Report
-from nodegp.inference.sites import sites_from, smallest_precision
+from nodegp.inference.moments import smallest_precision
+from nodegp.inference.sites import sites_from
 from nodegp.likelihoods import Likelihood
 from nodegp.posterior import Marginals, Posterior
 from nodegp.prior import Prior
