@@ -39,6 +39,9 @@ class Graph:
     is_prepared : bool
         The features are ready for a model, which then takes them as they are unless it is told how
         to preprocess them: so they are where tables with text or categories were read.
+    links_alike : bool
+        The edges were drawn between nodes whose features are alike, and say nothing beyond them: so
+        they are where a table was fitted.
 
     Notes
     -----
@@ -52,8 +55,10 @@ class Graph:
         features: Any = None,
         ids: Sequence | np.ndarray | None = None,
         is_prepared: bool = False,
+        links_alike: bool = False,
     ):
         self.is_prepared = is_prepared
+        self.links_alike = links_alike
         self.relations: dict[str, sp.csr_array] | None = None
         self.n_fitted_nodes: int | None = None  # nodes after these send no messages
         # The same object each time, so that what is kept for a graph is found again.
@@ -132,6 +137,21 @@ class Graph:
             self._views[name] = Graph(edges, self.features, self.ids, self.is_prepared)
         return self._views[name]
 
+    def begins_like(self, other: Graph) -> bool:
+        """Whether the first nodes of this graph are those of the other, by their ids and features;
+        edges may have come and gone."""
+        n = other.n_nodes
+        if self.n_nodes < n or self.n_features != other.n_features:
+            return False
+        if self.ids is not None and other.ids is not None:
+            return bool(np.array_equal(self.ids[:n], other.ids))
+        if self.features is None or other.features is None:
+            return self.features is other.features
+        mine, theirs = self.features[:n], other.features
+        if sp.issparse(mine) and sp.issparse(theirs):
+            return bool((mine != theirs).nnz == 0)
+        return not sp.issparse(mine) and not sp.issparse(theirs) and np.array_equal(mine, theirs)
+
     def subgraph(self, nodes: Any) -> Graph:
         """The graph of these nodes (as in :meth:`numbers`) and the edges between them, in this
         order."""
@@ -144,6 +164,7 @@ class Graph:
             None if self.features is None else self.features[nodes],
             None if self.ids is None else self.ids[nodes],
             self.is_prepared,
+            self.links_alike,
         )
 
     def largest_component(self) -> np.ndarray:
@@ -305,6 +326,9 @@ def _relations(kinds: Mapping[str, Any]) -> tuple[dict[str, sp.csr_array], sp.co
     if not kinds:
         raise ValueError("adjacency has no kind of edges at all; give at least one")
     relations = {str(name): undirected(matrix) for name, matrix in kinds.items()}
+    reserved = [name for name in relations if name.startswith("@")]
+    if reserved:
+        raise ValueError(f"names of kinds of edges cannot begin with @; rename {reserved}")
     shapes = {name: matrix.shape for name, matrix in relations.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"all kinds of edges must join the same nodes, got shapes {shapes}")

@@ -58,8 +58,9 @@ class Likelihood(Component):
     # so that one site precision may stand for all of theirs.
     rivals_alike: ClassVar[bool] = False
     # Where the temperature that calibrates its probabilities mostly is: the mean and the standard
-    # deviation of its log. With few labels this counts for more than they do.
-    temperature_prior: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    # deviation of its log; None if that depends on how sharp they are. With few labels this counts
+    # for more than they do.
+    temperature_prior: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
 
     # Values that are made for each node and latent, which say how many nodes to work on at a time:
     # for an expectation in a fit, for a prediction, for an entropy.
@@ -221,7 +222,7 @@ class Softmax(Likelihood):
     alias: ClassVar = "softmax"
     shift_invariant: ClassVar = True
     rivals_alike: ClassVar = True
-    temperature_prior: ClassVar = (-1.4, 0.35)
+    temperature_prior: ClassVar = None
     n_points: int = 256
 
     def __post_init__(self) -> None:

@@ -49,9 +49,9 @@ def table_graph(raw: Any, rows: FeatureRows, n_neighbors: int) -> Graph:
     """The graph that links each row to its nearest others, either way round."""
     k = min(n_neighbors, len(rows) - 1)
     if k < 1:
-        return Graph(sp.csr_array((len(rows), len(rows))), raw)
+        return Graph(sp.csr_array((len(rows), len(rows))), raw, links_alike=True)
     links = _searcher(k).fit(_coordinates(rows)).kneighbors_graph()
-    return Graph(links, raw)
+    return Graph(links, raw, links_alike=True)
 
 
 def joined_graph(
@@ -63,7 +63,8 @@ def joined_graph(
     searcher = _searcher(min(k, n_known)).fit(_coordinates(graph_rows))
     links = searcher.kneighbors_graph(_coordinates(rows))
     adjacency = sp.block_array([[graph.adjacency, None], [sp.csr_array(links), _empty(n_new)]])
-    joined = Graph(adjacency, stack([graph.features, raw]), is_prepared=graph.is_prepared)
+    features = stack([graph.features, raw])
+    joined = Graph(adjacency, features, is_prepared=graph.is_prepared, links_alike=True)
     joined.n_fitted_nodes = n_known
     return joined
 

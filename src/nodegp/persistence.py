@@ -28,22 +28,23 @@ from nodegp.gains import OwnClassGains, SiteGains
 from nodegp.graph import Graph
 from nodegp.labels import Observations
 from nodegp.model import Diagnostics, FittedClassifier, FittedModel, FittedRegressor, Settings
-from nodegp.model.comparison import Score
 from nodegp.model.regressor import Units
+from nodegp.model.weighing import Score
 from nodegp.posterior import Posterior
 from nodegp.preprocessing import Preprocessor
-from nodegp.prior import FilteredFeatures, SumInputs, SumPrior, WeightedRows
+from nodegp.prior import FilteredFeatures, OneFunction, SumInputs, SumPrior, WeightedRows
+from nodegp.prior.edges import ALIKE, BOTH, is_derived, keep_derived
 from nodegp.rows import Rows
 
 __all__ = ["ModelFileError", "checksum", "is_model_file", "load", "save"]
 
 FORMAT = "nodegp-model"
-VERSION = 3
+VERSION = 4
 
 _ESTIMATORS: dict[str, Any] = {
     kind.__name__: kind for kind in (GraphGPClassifier, GraphGPRegressor)
 }
-_PARTS = {"estimator", "parameters", "n_neighbors", "input", "model", "lengths"}
+_PARTS = {"estimator", "parameters", "n_neighbors", "input", "model", "alike", "lengths"}
 _PARTS |= {"format", "version", "tables"}
 # What a fitted model is made of, beside components, arrays and plain data.
 _VALUES: dict[str, Any] = {
@@ -98,9 +99,12 @@ def save(
         "n_neighbors": model.n_neighbors_,
         "input": {name: value for name, value in vars(model).items() if name.endswith("_in_")},
         "model": fitted if keep_graph else fitted.without_graph(),
+        "alike": None,
         "lengths": [],
     }
     if keep_graph and fitted.graph is not None:
+        if _relations(fitted) & {ALIKE, BOTH}:
+            parts["alike"] = fitted.domain().relation(ALIKE).graph.adjacency
         parts["lengths"] = [domain.known_scale(*filtered) for filtered, domain in _scales(fitted)]
     description = {name: arrays.put(name, value) for name, value in parts.items()}
     description |= {"format": FORMAT, "version": VERSION}
@@ -172,8 +176,10 @@ def checksum(description: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -
 
 
 def _rebuild(description: Mapping[str, Any], arrays: _Arrays) -> Any:
-    parts = ("parameters", "input", "model", "lengths")
-    parameters, looked_at, fitted, lengths = (arrays.get(description[name]) for name in parts)
+    parts = ("parameters", "input", "model", "alike", "lengths")
+    parameters, looked_at, fitted, alike, lengths = (
+        arrays.get(description[name]) for name in parts
+    )
     require(description.keys() <= _PARTS, f"its parts are {sorted(description)}")
     kind = _ESTIMATORS[description["estimator"]]
     check_types(kind, parameters)
@@ -185,6 +191,9 @@ def _rebuild(description: Mapping[str, Any], arrays: _Arrays) -> Any:
     require(looked_at.keys() <= {"n_features_in_", "feature_names_in_"}, "its input is unknown")
     vars(model).update(looked_at)
     _try(fitted)
+    if alike is not None and fitted.graph is not None:
+        require(alike.shape == fitted.graph.adjacency.shape, "nodes alike are of another graph")
+        keep_derived(fitted.graph, fitted.domain().rows, alike)
     for (filtered, domain), scale in zip(_scales(fitted) if lengths else (), lengths, strict=True):
         if scale is not None:
             domain.put_scale(*filtered, scale)
@@ -196,8 +205,7 @@ def _rebuild(description: Mapping[str, Any], arrays: _Arrays) -> Any:
 def _try(model: FittedModel) -> None:
     """Raise unless the parts of a model give a prediction, at a node of which nothing is known:
     a file may say of each what the others do not know."""
-    parts = model.prior.parts if isinstance(model.prior, SumPrior) else (model.prior,)
-    relations = {getattr(part, "relation", None) for part in parts} - {None}
+    relations = {name for name in _relations(model) if not is_derived(name)}
     width, is_featureless = model.preprocessor.n_features, model.preprocessor.kind == "one-hot"
     n_nodes = width if is_featureless else 1
     nothing = sp.csr_array((n_nodes, n_nodes))
@@ -208,6 +216,12 @@ def _try(model: FittedModel) -> None:
     if model.graph is not None:
         model.domain()  # whose features are checked against those fitted on
         require(relations <= set(model.graph.relations or ()), "kinds of edges are missing")
+
+
+def _relations(model: FittedModel) -> set[str]:
+    """The kinds of edges that a model looks along, beside the graph as it is."""
+    parts = model.prior.parts if isinstance(model.prior, SumPrior) else (model.prior,)
+    return {part.relation for part in parts if isinstance(part, OneFunction) and part.relation}
 
 
 def _scales(model: FittedModel) -> Iterator[tuple[tuple[Any, Any], Any]]:
@@ -320,7 +334,7 @@ def _fields(value: Any) -> dict[str, Any]:
     if isinstance(value, Graph):
         edges = value.relations or value.adjacency
         parts = {"adjacency": edges, "features": value.features, "ids": value.ids}
-        return parts | {"is_prepared": value.is_prepared}
+        return parts | {"is_prepared": value.is_prepared, "links_alike": value.links_alike}
     if isinstance(value, tuple):
         return value._asdict()  # type: ignore[attr-defined]
     return {item.name: getattr(value, item.name) for item in fields(value)}

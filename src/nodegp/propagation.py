@@ -25,6 +25,7 @@ from nodegp.operators import GraphOperator
 __all__ = [
     "ArrayColumns",
     "ColumnSource",
+    "Countdown",
     "FilterPolynomial",
     "basis_columns",
     "basis_rows",
@@ -74,13 +75,15 @@ class FilterPolynomial:
     S is that of A, or of A + I with ``self_loops``. An ``averaged`` filter is
     ``(I + D)^-1 (D + sum_k c_k T_k(L - I))`` (Eq. 15), and has the weight of a node's own values
     before the other coefficients. With ``hub_discount`` p all of it has ``(I + D)^-p`` on its
-    right: values are divided by a power of the degree before they spread.
+    right: values are divided by a power of the degree before they spread. A ``centred`` one also
+    takes from them, before they spread, their part along the leading eigenvector of S.
     """
 
     coefficients: tuple[float, ...]
     self_loops: bool = False
     averaged: bool = False
     hub_discount: float = 0.0
+    centred: bool = False
 
     @property
     def order(self) -> int:
@@ -100,6 +103,28 @@ class FilterPolynomial:
         """(1 + degree)^-p: what each node's values are multiplied with before they spread."""
         return (1.0 + operator.degrees) ** -self.hub_discount
 
+    def prepared(self, operator: GraphOperator, columns: Tensor) -> Tensor:
+        """Values as they are before they spread."""
+        if self.hub_discount != 0:
+            columns = columns * self._discounts(operator, columns)
+        return self._without_leading(operator, columns)
+
+    def prepared_transposed(self, operator: GraphOperator, columns: Tensor) -> Tensor:
+        """The transpose of :meth:`prepared`, which comes last where rows of F are made."""
+        columns = self._without_leading(operator, columns)
+        return columns * self._discounts(operator, columns) if self.hub_discount != 0 else columns
+
+    def _discounts(self, operator: GraphOperator, like: Tensor) -> Tensor:
+        return torch.from_numpy(self.discounts(operator)).to(like.dtype)[:, None]
+
+    def _without_leading(self, operator: GraphOperator, columns: Tensor) -> Tensor:
+        if not self.centred:
+            return columns
+        # Roots of degrees are the eigenvector of S at one: what is the same wherever one looks.
+        leading = torch.from_numpy(np.sqrt(operator.degrees + self.self_loops)).to(columns.dtype)
+        leading = leading / leading.norm().clamp_min(torch.finfo(columns.dtype).tiny)
+        return columns - leading[:, None] * (leading @ columns)
+
 
 @contextmanager
 def watched(report: Callable[[str], None]) -> Iterator[None]:
@@ -109,6 +134,22 @@ def watched(report: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _watcher.reset(token)
+
+
+class Countdown:
+    """Lines of progress for whoever watches, no more than one every few seconds."""
+
+    def __init__(self, what: str, units: str, total: int):
+        self._what, self._units, self._total = what, units, total
+        self._started = self._said = time.monotonic()
+
+    def __call__(self, done: int) -> None:
+        now, watcher = time.monotonic(), _watcher.get()
+        if watcher is None or now - self._said <= _PATIENCE or done >= self._total:
+            return
+        self._said = now
+        left = (now - self._started) * (self._total - done) / done
+        watcher(f"{self._what}: {done} of {self._total} {self._units}, about {left:.0f} s left")
 
 
 # --- columns: F @ X ---------------------------------------------------------------------------
@@ -133,17 +174,10 @@ def propagate_blocks(
     operator: GraphOperator, polynomial: FilterPolynomial, source: ColumnSource
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """F @ columns a block at a time: for sums over them, of which no more is needed at once."""
-    started = said = time.monotonic()
+    progress = Countdown("propagating along the edges", "columns", len(source))
     for block in operator.column_blocks(len(source)):
         yield block, _carry(operator, polynomial, source.block(block))
-        now, watcher = time.monotonic(), _watcher.get()
-        if watcher is not None and now - said > _PATIENCE and block.stop < len(source):
-            said = now
-            left = (now - started) * (len(source) - block.stop) / block.stop
-            watcher(
-                f"propagating along the edges: {block.stop} of {len(source)} columns, "
-                f"about {left:.0f} s left"
-            )
+        progress(block.stop)
 
 
 def _carry(
@@ -151,9 +185,7 @@ def _carry(
 ) -> np.ndarray:
     """F @ columns by Clenshaw's recursion, from the last term to the first: one pass over memory
     beside each product, where summing the terms takes two."""
-    x = torch.from_numpy(columns)
-    if polynomial.hub_discount != 0:
-        x = x * torch.from_numpy(polynomial.discounts(operator)).to(x.dtype)[:, None]
+    x = polynomial.prepared(operator, torch.from_numpy(columns))
     *others, last = polynomial.in_adjacency
     total = _clenshaw(operator, others, last * x, None, lambda to, c: to.add_(x, alpha=c))
     if polynomial.averaged:
@@ -204,9 +236,7 @@ def filter_rows_dense(
         passed = 1.0 / (1.0 + operator.degrees[nodes])
         total *= torch.from_numpy(passed).to(total.dtype)
         add(total, polynomial.coefficients[0] * (1.0 - passed))
-    if polynomial.hub_discount != 0:
-        total *= torch.from_numpy(polynomial.discounts(operator)).to(total.dtype)[:, None]
-    result: np.ndarray = total.numpy()
+    result: np.ndarray = polynomial.prepared_transposed(operator, total).numpy()
     return result
 
 
@@ -237,7 +267,10 @@ def filter_rows(
 def filter_rows_short(
     operator: GraphOperator, polynomial: FilterPolynomial, nodes: np.ndarray
 ) -> sp.csr_array:
-    """Rows ``nodes`` of F, sparse all the way: for an order of one or two."""
+    """Rows ``nodes`` of F, sparse all the way: for an order of one or two. A centred filter has no
+    sparse rows."""
+    if polynomial.centred:
+        return filter_rows(operator, polynomial, nodes)
     total, _, _ = _sparse_levels(operator, polynomial, nodes, 1.0, np.float64)
     if polynomial.averaged:
         passed = 1.0 / (1.0 + operator.degrees[nodes])
@@ -283,8 +316,7 @@ def basis_columns(
 ) -> Iterator[np.ndarray]:
     """The terms of F @ columns that its coefficients weight, in turn, (N, C) each; none may be
     changed by the caller."""
-    if polynomial.hub_discount != 0:
-        columns = columns * polynomial.discounts(operator).astype(columns.dtype)[:, None]
+    columns = polynomial.prepared(operator, torch.from_numpy(columns)).numpy()
     terms = _chebyshev(operator, polynomial.order, columns, transposed=False)
     if not polynomial.averaged:
         yield from terms
@@ -300,13 +332,19 @@ def basis_rows(
 ) -> Iterator[np.ndarray]:
     """Rows ``nodes`` of each term of F in turn, as columns: (N, len(nodes))."""
     ones = dense(_indicators(operator.n_nodes, nodes, np.ones(len(nodes))).T)
-    discounts = polynomial.discounts(operator)[:, None]
+
+    def spread(columns: np.ndarray) -> np.ndarray:
+        result: np.ndarray = polynomial.prepared_transposed(
+            operator, torch.from_numpy(columns)
+        ).numpy()
+        return result
+
     terms = _chebyshev(operator, polynomial.order, ones, transposed=True)
     passed = 1.0 / (1.0 + operator.degrees[nodes]) if polynomial.averaged else 1.0
     if polynomial.averaged:
-        yield ones * (1.0 - passed) * discounts
+        yield spread(ones * (1.0 - passed))
     for term in terms:
-        yield term * passed * discounts
+        yield spread(term * passed)
 
 
 def _chebyshev(

@@ -299,7 +299,16 @@ class GraphGP(BaseEstimator):
             return domain, domain.graph.numbers(nodes)
         X = as_graph(X)
         if isinstance(X, Graph):
-            return self.model_.domain(X), X.numbers(nodes)
+            domain = self.model_.domain(X)
+            if domain.stranger_to is not None:
+                warnings.warn(
+                    f"the model also goes by links that nodes have in common, and this graph does "
+                    f"not begin with the {domain.stranger_to} nodes it was fitted on: links are "
+                    "left out here. Keep those nodes first and in their order, and put new ones "
+                    "after them.",
+                    stacklevel=3,
+                )
+            return domain, X.numbers(nodes)
         if self.n_neighbors_ is None:
             raise TypeError(
                 f"the model was fitted on a Graph; predict on a nodegp.Graph too, not on a "

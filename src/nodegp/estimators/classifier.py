@@ -23,10 +23,9 @@ from nodegp.interchange import as_frame, as_graph, prediction_table
 from nodegp.likelihoods import Likelihood
 from nodegp.model import FittedClassifier, Recipe, fit_classifier, paper_recipe
 from nodegp.model.calibration import in_sets
-from nodegp.model.classifier import array_entropy
-from nodegp.model.comparison import Score
+from nodegp.model.classifier import array_entropy, select_classifier
 from nodegp.model.recipe import DEFAULT, Kernels
-from nodegp.model.selection import select_classifier
+from nodegp.model.weighing import Score
 from nodegp.posterior import Marginals
 from nodegp.preprocessing import Preprocessing
 
@@ -39,10 +38,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     Parameters
     ----------
     recipe : "auto" (default), "paper" or a Recipe
-        What the model is made of. "auto" compares a short list (see docs/choices.md) by
-        leave-one-out predictions, and keeps the scores in ``selection_``. "paper" is the published
-        model: ``(<x, x'> + offset)^3`` with the offset learnt (and a variance, where the likelihood
-        can tell), neighbourhood mean, TF-IDF, robust-max, no calibration.
+        What the model is made of. "auto" sums several views of the graph (see docs/choices.md),
+        weighed by predictions of labels left out; ``selection_`` has the weights. "paper" is the
+        published model: ``(<x, x'> + offset)^3`` with the offset learnt (and a variance, where the
+        likelihood can tell), neighbourhood mean, TF-IDF, robust-max, no calibration.
     kernel : Kernel, optional
         Base kernel on features, in the place of the recipe's. For a sum of filters, also a tuple
         with one for each.
@@ -79,9 +78,13 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     posterior_ : q and what it needs
     labelled_, labels_, label_confidence_ : the labelled nodes' numbers and what was said of them
     label_weights_ : (labels, latents) what each label adds to the latent means, see ``explain``
-    loo_proba_ : (labels, classes) leave-one-out probabilities, in the order of ``labelled_``
+    loo_proba_ : (labels, classes) probabilities of each label without it and one of each other
+        class, in the order of ``labelled_``
+    sampling_weights_ : (labels,) how many nodes each label stands for, one on average
     temperature_ : 1.0 unless calibrated
-    selection_ : how each recipe did, if several were compared; else empty
+    class_weights_ : (classes,) how much more common a class is than among the labels; ones unless
+        calibrated
+    selection_ : what each view of the graph is worth, if there was a choice; else empty
     elbo_, n_iter_, converged_, jitter_ : how the fit went
     elbo_trace_ : what was climbed: the bound, with the log prior of hyper-parameters that have one
     """
@@ -90,7 +93,9 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
     classes_ = fitted(lambda model: model.classes)
     loo_proba_ = fitted(lambda model: model.loo_proba)
+    sampling_weights_ = fitted(lambda model: model.sampling_weights)
     temperature_ = fitted(lambda model: model.temperature)
+    class_weights_ = fitted(lambda model: model.class_weights)
 
     @property
     def selection_(self) -> list[Score]:

@@ -18,7 +18,7 @@ from nodegp.filters.responses import (
     ResponseValue,
 )
 from nodegp.filters.spectral import Spectral
-from nodegp.filters.sums import AdditiveFilter, Relations, SumOfFilters
+from nodegp.filters.sums import AdditiveFilter, Relations, SumOfFilters, View, Views
 
 __all__ = [
     "AdditiveFilter",
@@ -37,4 +37,6 @@ __all__ = [
     "ResponseValue",
     "Spectral",
     "SumOfFilters",
+    "View",
+    "Views",
 ]

@@ -54,6 +54,10 @@ class Spectral(Filter):
         Features are divided by this power of 1 + degree before they spread: F (I + D)^-p. What is
         linked to everything says little of each; with 0.5 a neighbour counts by the inverse of its
         degree.
+    centred : bool
+        Before features spread, their part along the leading eigenvector of the graph is taken from
+        them. On a graph without features a long-range filter would otherwise tell little but a
+        node's degree; features are centred by their mean already.
 
     Notes
     -----
@@ -65,6 +69,7 @@ class Spectral(Filter):
     self_loops: bool = field(default=False, kw_only=True)
     averaged: bool = field(default=False, kw_only=True)
     hub_discount: float = field(default=0.0, kw_only=True)
+    centred: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,7 +99,9 @@ class Spectral(Filter):
     def polynomial(self) -> FilterPolynomial:
         """This filter at the present values of its hyper-parameters."""
         numbers = tuple(self.coefficients().detach().tolist())
-        return FilterPolynomial(numbers, self.self_loops, self.averaged, float(self.hub_discount))
+        return FilterPolynomial(
+            numbers, self.self_loops, self.averaged, float(self.hub_discount), self.centred
+        )
 
     def weights(self, graph: Graph, nodes: np.ndarray) -> sp.csr_array:
         return filter_rows(operator_of(graph, self.self_loops), self.polynomial(), nodes)

@@ -13,12 +13,13 @@ from typing import NamedTuple, NoReturn, Self
 
 import numpy as np
 
+from nodegp.component import Component
 from nodegp.filters.base import Filter
 from nodegp.filters.neighbourhood import Identity
 from nodegp.filters.responses import PageRank, Propagation
 from nodegp.graph import Graph
 
-__all__ = ["AdditiveFilter", "Relations", "SumOfFilters"]
+__all__ = ["AdditiveFilter", "Relations", "SumOfFilters", "View", "Views"]
 
 
 class Summand(NamedTuple):
@@ -100,3 +101,42 @@ class Relations(AdditiveFilter):
 
     def learnt(self, filters: Sequence[Filter]) -> Self:
         return self  # its filter has nothing to learn
+
+
+@dataclass(frozen=True)
+class View(Component):
+    """One way to look at the nodes of a graph: a filter, and the edges that it runs along.
+
+    ``relation`` names a kind of edges of the graph, or edges that follow from it: "@alike" between
+    nodes whose features are alike, "@both" these and the graph's own, "@links" the graph's own over
+    nodes without features. None is for the graph as it is.
+    """
+
+    name: str
+    filter: Filter
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.filter, Filter) or isinstance(self.filter, AdditiveFilter):
+            raise ValueError(f"View: filter must be one filter, got {self.filter!r}")
+
+
+@dataclass(frozen=True)
+class Views(AdditiveFilter):
+    """h is a sum of functions, each of which sees the graph in its own way."""
+
+    views: tuple[View, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "views", tuple(self.views))
+        if not self.views or not all(isinstance(view, View) for view in self.views):
+            raise ValueError(f"Views: views must be a tuple of views, got {self.views!r}")
+
+    def summands(self, graph: Graph) -> list[Summand]:
+        return [Summand(view.name, view.filter, view.relation) for view in self.views]
+
+    def learnt(self, filters: Sequence[Filter]) -> Self:
+        pairs = zip(self.views, filters, strict=True)
+        return replace(self, views=tuple(replace(view, filter=own) for view, own in pairs))

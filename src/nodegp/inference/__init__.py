@@ -4,5 +4,6 @@ another kind is a class of its own, such as the paper's in :mod:`nodegp_paper.in
 
 from nodegp.inference.base import Engine, Fit, Problem, Warm
 from nodegp.inference.dual import Dual
+from nodegp.inference.left_out import leave_groups_out
 
-__all__ = ["Dual", "Engine", "Fit", "Problem", "Warm"]
+__all__ = ["Dual", "Engine", "Fit", "Problem", "Warm", "leave_groups_out"]

@@ -72,6 +72,7 @@ class Fit:
     cavity_share: Tensor  # (O, L) what of its precision is left without the label's own site
     alpha: Tensor  # (O, L) lambda1 - lambda2 m
     sites: Sites
+    label_projection: Tensor | None  # (M, O) the labels in w-space; None if they are u
     elbo: float
     elbo_trace: np.ndarray
     n_iter: int

@@ -193,6 +193,7 @@ class _Search:
             cavity_share=state.moments.cavity_share.mT,
             alpha=state.moments.alpha.mT,
             sites=state.sites,
+            label_projection=projection.W if isinstance(projection, Whitened) else None,
             elbo=state.elbo,
             elbo_trace=np.array(self.trace),
             n_iter=n_iter,

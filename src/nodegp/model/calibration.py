@@ -1,8 +1,9 @@
-"""Probabilities to be trusted, without a validation set: a temperature, and prediction sets.
+"""Probabilities to be trusted, without a validation set: a temperature, shares of classes, sets.
 
-Leave-one-out predictions of the labelled nodes come with the posterior at no cost. The temperature
-that makes them score best is applied to every prediction, and how unlikely the model finds the true
-classes tells how many classes a set needs to hold.
+Predictions of labelled nodes without their labels come with the posterior at no cost. The
+temperature that makes them score best is applied to every prediction; how often each class is
+predicted tells how common it is, which labels that an expert chose do not; and how unlikely the
+model finds the true classes tells how many classes a set needs to hold.
 """
 
 from __future__ import annotations
@@ -10,11 +11,23 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-__all__ = ["fit_temperature", "in_sets", "set_threshold", "tempered"]
+__all__ = [
+    "class_shares",
+    "fit_temperature",
+    "in_sets",
+    "set_threshold",
+    "sharpness",
+    "tempered",
+    "usual_temperature",
+    "weighted",
+]
 
 _SMALLEST = 1e-300
-# Beyond these a temperature only makes up certainty or throws all of it away.
-_BOUNDS = (np.log(0.1), np.log(10.0))
+_BOUNDS = (-6.0, np.log(10.0))  # of log T
+# Of log T, for probabilities whose logs have a known spread: by how much it is below the log of
+# that spread as a rule, and how far it strays.
+_BELOW, _STRAYS = 0.8, 0.4
+_STEPS = 100
 
 
 def tempered(proba: np.ndarray, temperature: float) -> np.ndarray:
@@ -27,48 +40,104 @@ def tempered(proba: np.ndarray, temperature: float) -> np.ndarray:
     return powered / powered.sum(axis=1, keepdims=True)
 
 
+def weighted(proba: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Probabilities times a weight for each class, normalised again."""
+    if (weights == 1.0).all():
+        return proba
+    result = proba * weights
+    return result / np.maximum(result.sum(axis=1, keepdims=True), _SMALLEST)
+
+
+def sharpness(proba: np.ndarray) -> float:
+    """The log of how far the logs of probabilities are from their mean, which is what a
+    temperature divides."""
+    logs = np.log(np.maximum(proba, _SMALLEST))
+    logs = logs - logs.mean(axis=1, keepdims=True)
+    return float(0.5 * np.log(max(np.mean(logs**2), _SMALLEST)))
+
+
 def fit_temperature(
-    loo_proba: np.ndarray,
+    left_out: np.ndarray,
     y: np.ndarray,
-    confidence: np.ndarray | None = None,
+    confidence: np.ndarray,
+    growth: float = 1.0,
     usual: float = 0.0,
     spread: float = 1.0,
 ) -> float:
-    """The temperature with the least leave-one-out log loss; 1 if there is one class only.
+    """The temperature with the least log loss of labels left out, (turns, O, C) and in the mean
+    over turns; 1 if there is one class only.
 
-    A few dozen labels may leave the loss nearly flat, and a class that loses one of its two labels
-    looks worse than it is, so log T has a normal prior of mean ``usual`` and standard deviation
-    ``spread``. A label of which the expert was unsure counts for less.
+    Predictions without a group of labels are less sharp than those that the temperature is for, by
+    a factor of about ``growth``, since evidence adds up. A few dozen labels may leave the loss
+    nearly flat, so log T has a normal prior with mean ``usual`` and standard deviation ``spread``.
+    A label of which the expert was unsure counts for less; none at all, if its class has no other.
     """
-    weight = np.ones(len(y)) if confidence is None else confidence
-    if loo_proba.shape[1] < 2:
+    if left_out.shape[2] < 2:
         return 1.0
-    # Without its only label a class is unknown: what is then said of it says nothing.
-    weight = weight * (np.bincount(y, minlength=loo_proba.shape[1])[y] > 1)
-    rows = np.arange(len(y))
+    rows, fewer = np.arange(len(y)), np.log(growth)
 
     def loss(log_temperature: float) -> float:
-        proba = tempered(loo_proba, float(np.exp(log_temperature)))
-        fit = -float((weight * np.log(np.maximum(proba[rows, y], _SMALLEST))).sum())
-        return fit + 0.5 * ((log_temperature - usual) / spread) ** 2
+        total = 0.5 * ((log_temperature - usual) / spread) ** 2
+        for proba in left_out:
+            of_truth = tempered(proba, float(np.exp(log_temperature - fewer)))[rows, y]
+            logs = np.log(np.maximum(of_truth, _SMALLEST))
+            total -= float((confidence * logs).sum()) / len(left_out)
+        return total
 
     optimum = minimize_scalar(loss, bounds=_BOUNDS, method="bounded", options={"xatol": 1e-3})
     return float(np.exp(optimum.x)) if optimum.fun < loss(usual) else float(np.exp(usual))
 
 
-def set_threshold(loo_proba: np.ndarray, y: np.ndarray, coverage: float) -> float:
+def usual_temperature(proba: np.ndarray) -> tuple[float, float]:
+    """Where the temperature of predictions mostly is, before any label: mean and standard
+    deviation of its log. A strong prior makes softmax far too modest, by a factor that differs
+    between graphs; but tempered as it should be, it is about as sharp on all of them."""
+    return sharpness(proba) - _BELOW, _STRAYS
+
+
+def class_shares(proba: np.ndarray, labelled: np.ndarray, labels_per_class: float) -> np.ndarray:
+    """How common each class is, (C,), from predictions for nodes in general and the shares of
+    classes among the labels that these were made with; zero for classes without a label.
+
+    Predictions are adjusted to shares and shares to predictions until both agree (Saerens, Latinne
+    and Decaestecker 2002). The labels' own shares are kept in it with a weight of one and more: an
+    expert's choice says something too, and predictions from few labels are not to be believed.
+    """
+    known = labelled > 0
+    keep = 1.0 + 5.0 / max(labels_per_class, 1e-9)
+    own, shown = labelled[known], proba[:, known]
+    shares = own
+    for _ in range(_STEPS):
+        adjusted = shown * (shares / own)
+        adjusted /= np.maximum(adjusted.sum(axis=1, keepdims=True), _SMALLEST)
+        before, shares = shares, (adjusted.mean(axis=0) + keep * own) / (1.0 + keep)
+        if np.abs(shares - before).max() < 1e-6:
+            break
+    result = np.zeros(len(labelled))
+    result[known] = shares
+    return result
+
+
+def set_threshold(
+    left_out: np.ndarray, y: np.ndarray, coverage: float, weights: np.ndarray | None = None
+) -> float:
     """The probability from which on a class belongs to a prediction set.
 
-    Conformal prediction (Sadinle, Lei and Wasserman 2019) with leave-one-out probabilities in the
-    place of a calibration set: if nodes to come were drawn like the labelled ones, and the model
-    did not change by one label more or less, a share ``coverage`` of the sets would hold the truth.
+    Conformal prediction (Sadinle, Lei and Wasserman 2019) with probabilities of labels left out in
+    the place of a calibration set: if nodes to come were drawn like the labelled ones, and the
+    model did not change by some labels more or less, a share ``coverage`` of the sets would hold
+    the truth. Where classes are labelled more or less often than they occur, ``weights`` set that right
+    (Tibshirani et al. 2019).
     """
     if not 0 < coverage < 1:
         raise ValueError(f"coverage is a share between 0 and 1, got {coverage!r}")
-    of_truth = np.sort(loo_proba[np.arange(len(y)), y])
+    of_truth = left_out[np.arange(len(y)), y]
+    order = np.argsort(of_truth)
+    each = np.ones(len(y)) if weights is None else weights * (len(y) / weights.sum())
     # The 1e-9 is for shares such as 1 - 0.9, which fall short of a tenth by rounding.
-    rank = int(np.floor((1.0 - coverage) * (len(y) + 1) + 1e-9))
-    return float(of_truth[rank - 1]) if rank >= 1 else 0.0
+    below = np.cumsum(each[order]) <= (1.0 - coverage) * (len(y) + 1) + 1e-9
+    rank = int(below.sum())
+    return float(of_truth[order[rank - 1]]) if rank >= 1 else 0.0
 
 
 def in_sets(proba: np.ndarray, threshold: float) -> np.ndarray:

@@ -11,19 +11,34 @@ from torch import Tensor
 
 from nodegp.budget import blocks, budget
 from nodegp.declared import check_shapes, require
-from nodegp.inference import Warm
+from nodegp.filters import Identity, Views
+from nodegp.inference import Fit, Warm, leave_groups_out
 from nodegp.labels import Observations, encode, merged_classes, require_classes
 from nodegp.likelihoods import Likelihood, entropy
 from nodegp.linalg import threads_for
-from nodegp.model.calibration import fit_temperature, set_threshold, tempered
-from nodegp.model.candidates import planning_recipe
-from nodegp.model.comparison import Score
+from nodegp.model.calibration import (
+    class_shares,
+    fit_temperature,
+    set_threshold,
+    tempered,
+    usual_temperature,
+    weighted,
+)
 from nodegp.model.fitted import FittedModel, Report, Settings, fit_posterior, silent
+from nodegp.model.groups import STAY, dealt_groups, growth
 from nodegp.model.recipe import Recipe
-from nodegp.posterior import Marginals, leave_one_out
+from nodegp.model.selection import choose_recipe
+from nodegp.model.views import planning_recipe
+from nodegp.model.weighing import Score
+from nodegp.posterior import Marginals
 from nodegp.prior import Domain, Prior
 
-__all__ = ["FittedClassifier", "array_entropy", "fit_classifier"]
+__all__ = ["FittedClassifier", "array_entropy", "fit_classifier", "select_classifier"]
+
+_TURNS = 2  # groupings of labels that are left out
+# Nodes that are looked at to see how common classes are. On larger graphs it is some of them; on
+# those beyond the second number a fit does not go over all edges, and labels have the say.
+_LOOKED_AT, _LARGE = 20_000, 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +46,18 @@ class FittedClassifier(FittedModel):
     """Probabilities of classes; made by :func:`fit_classifier`."""
 
     classes: np.ndarray
-    loo_proba: np.ndarray  # (O, C) leave-one-out, calibrated
+    # (O, C) of each label without it and others, about one of each class; calibrated
+    loo_proba: np.ndarray
     temperature: float  # 1.0 unless calibrated
-    selection: tuple[Score, ...] = ()  # how each recipe did, if there was a choice
+    # (C,) how much more common a class is than among the labels; ones unless calibrated
+    class_weights: np.ndarray
+    selection: tuple[Score, ...] = ()  # what each view is worth, if there was a choice
     has_default_kernel: bool = True  # where there was a choice: else it is the user's
 
     def __post_init__(self) -> None:
         super().__post_init__()
         labels, n_classes = self.observations.labels, len(self.classes)
-        check_shapes(self, {"O": len(labels)}, classes="C", loo_proba="O C")
+        check_shapes(self, {"O": len(labels)}, classes="C", loo_proba="O C", class_weights="C")
         require(np.array_equal(np.unique(self.classes), self.classes), "classes are not sorted")
         is_class = (
             np.isin(labels, self.classes).all() and labels.dtype.kind == self.classes.dtype.kind
@@ -51,20 +69,31 @@ class FittedClassifier(FittedModel):
         is_proba = (proba >= 0).all() and np.allclose(proba.sum(axis=1), 1.0)
         require(is_proba, "leave-one-out predictions are no probabilities")
         require(self.temperature > 0, f"the temperature is {self.temperature}")
+        require((self.class_weights > 0).all(), "a class has no weight")
 
     @property
     def targets(self) -> np.ndarray:
         """The classes of the labels, as positions."""
         return np.searchsorted(self.classes, self.observations.labels)
 
+    @property
+    def sampling_weights(self) -> np.ndarray:
+        """How many nodes each label stands for, (O,), one on average: labels of a class that is
+        labelled more often than it occurs count for less in what is said of nodes in general."""
+        weights = self.class_weights[self.targets]
+        return weights / weights.mean()
+
     def probabilities(self, marginals: Marginals) -> np.ndarray:
         """Class probabilities (nodes, C)."""
-        return tempered(_plain(self.likelihood, len(self.classes), marginals), self.temperature)
+        return self._calibrated(_plain(self.likelihood, len(self.classes), marginals))
+
+    def _calibrated(self, plain: np.ndarray) -> np.ndarray:
+        return weighted(tempered(plain, self.temperature), self.class_weights)
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""
         plain = _plain(self.likelihood, len(self.classes), marginals)
-        proba = tempered(plain, self.temperature)
+        proba = self._calibrated(plain)
         if len(self.classes) == 1:
             return proba, np.zeros(len(proba))
         likelihood = self.likelihood
@@ -80,27 +109,50 @@ class FittedClassifier(FittedModel):
 
     def set_threshold(self, coverage: float) -> float:
         """The probability from which on a class belongs to a prediction set."""
-        return set_threshold(self.loo_proba, self.targets, coverage)
-
-    def label_scores(self) -> np.ndarray:
-        """Leave-one-out log probabilities of the labels whose class has another."""
-        y = self.targets
-        has_another = np.bincount(y)[y] > 1
-        scores: np.ndarray = np.log(np.maximum(self.loo_proba[np.arange(len(y)), y], 1e-300))
-        return scores[has_another]
+        return set_threshold(self.loo_proba, self.targets, coverage, self.sampling_weights)
 
     def update(self, observations: Observations, report: Report = silent) -> FittedClassifier:
         classes = merged_classes(self.classes, observations.labels)
+        if self.selection and self.has_default_kernel:
+            # As a new fit would have it: what views are worth shows as labels come in.
+            base = replace(self.recipe, filter=Identity(), kernel=None)
+            return select_classifier(
+                self.domain(), observations, base, self.settings, classes, report, self
+            )
         model = fit_classifier(
             self.domain(), observations, self.recipe, self.settings, classes, report, earlier=self
         )
         return replace(model, selection=self.selection, has_default_kernel=self.has_default_kernel)
 
     def planning_prior(self, domain: Domain) -> Prior:
-        if not self.selection:
+        if not isinstance(self.recipe.filter, Views):
             return self.prior
         # How far features are carried follows the number of labels; a plan should not.
-        return planning_recipe(self.recipe, domain, self.has_default_kernel).prior(domain)
+        return planning_recipe(self.recipe).prior(domain)
+
+
+def select_classifier(
+    domain: Domain,
+    observations: Observations,
+    base: Recipe,
+    settings: Settings,
+    classes: np.ndarray | None = None,
+    report: Report = silent,
+    earlier: FittedClassifier | None = None,
+) -> FittedClassifier:
+    """The model of the views that the labels speak for; ``base`` has the parts that do not depend
+    on them. ``earlier`` is the model of other labels to start from."""
+    require_classes(observations.labels)
+    every, targets = encode(observations.labels, classes)
+    with threads_for(max(len(targets), domain.n_nodes // 20)):
+        recipe, scores = choose_recipe(
+            domain, observations.nodes, targets, len(every), base, settings, report
+        )
+    warm = None
+    if earlier is not None and len(every) == len(earlier.classes):
+        warm = earlier.warm(observations)._replace(curvature=None)
+    model = fit_classifier(domain, observations, recipe, settings, every, report, warm=warm)
+    return replace(model, selection=scores, has_default_kernel=base.kernel is None)
 
 
 def fit_classifier(
@@ -111,18 +163,18 @@ def fit_classifier(
     classes: np.ndarray | None = None,
     report: Report = silent,
     earlier: FittedClassifier | None = None,
+    warm: Warm | None = None,
 ) -> FittedClassifier:
     """The posterior of a recipe and labels, calibrated.
 
     ``classes`` may list classes that no label has yet; ``earlier`` is the model of the same
-    recipe to start from.
+    recipe to start from, ``warm`` what is known from one of another.
     """
     require_classes(observations.labels)
     classes, targets = encode(observations.labels, classes)
     # Less than an even chance would be evidence for the other classes; it says nothing.
     confidence = np.maximum(observations.confidence, 1.0 / max(len(classes), 2))
     observations = Observations(observations.nodes, classes[targets], confidence)
-    warm = None
     if earlier is not None:
         warm = Warm(None, None)  # of other latents, should there be a new class
         if len(classes) == len(earlier.classes):
@@ -132,18 +184,53 @@ def fit_classifier(
         domain, recipe, settings, observations, targets, n_latents, report, earlier, warm
     )
     with threads_for(len(targets)):
-        without = leave_one_out(
-            fit.label_marginals, fit.inducing_variance, fit.cavity_share, fit.alpha
-        )
-        plain = _plain(fit.likelihood, len(classes), without)
-    temperature = 1.0
-    if recipe.calibrate:
-        temperature = fit_temperature(plain, targets, confidence, *fit.likelihood.temperature_prior)
-    return model.extended(
+        groups, left_out = _left_out(fit, targets, len(classes))
+    plain = model.extended(
         FittedClassifier,
         classes=classes,
-        loo_proba=tempered(plain, temperature),
-        temperature=temperature,
+        loo_proba=left_out.mean(axis=0),
+        temperature=1.0,
+        class_weights=np.ones(len(classes)),
+    )
+    return _calibrate(plain, domain, groups, left_out) if recipe.calibrate else plain
+
+
+def _left_out(fit: Fit, targets: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The groups that labels are left out in, and what is said of each without its group,
+    (turns, O, C); without itself alone, where a class has no other label to lose."""
+    key = fit.alpha[np.arange(len(targets)), targets % fit.alpha.shape[1]].double().numpy()
+    groups = np.stack([dealt_groups(targets, key, turn) for turn in range(_TURNS)])
+    alone = np.where(groups == STAY, groups.max() + 1 + np.arange(len(targets)), groups)
+    without = [leave_groups_out(fit, group) for group in alone]
+    return groups, np.stack([_plain(fit.likelihood, n_classes, each) for each in without])
+
+
+def _calibrate(
+    model: FittedClassifier, domain: Domain, groups: np.ndarray, left_out: np.ndarray
+) -> FittedClassifier:
+    """The same with a temperature, and with classes as common as they seem to be."""
+    targets, n_classes = model.targets, len(model.classes)
+    if n_classes < 2:
+        return model
+    everywhere = None
+    if domain.n_nodes <= _LARGE:
+        count = min(domain.n_nodes, _LOOKED_AT)
+        nodes = np.linspace(0, domain.n_nodes - 1, count).astype(np.intp)
+        everywhere = model.predict_proba(domain, nodes)
+    usual = model.likelihood.temperature_prior
+    if usual is None:
+        usual = usual_temperature(left_out[0] if everywhere is None else everywhere)
+    counted = model.observations.confidence * (groups[0] != STAY)
+    more = growth(targets)
+    temperature = fit_temperature(left_out, targets, counted, more, *usual)
+    weights = np.ones(n_classes)
+    if everywhere is not None:
+        labelled = np.bincount(targets, minlength=n_classes) / len(targets)
+        shares = class_shares(tempered(everywhere, temperature), labelled, len(targets) / n_classes)
+        np.divide(shares, labelled, out=weights, where=labelled > 0)
+    calm = np.mean([tempered(proba, temperature / more) for proba in left_out], axis=0)
+    return replace(
+        model, temperature=temperature, class_weights=weights, loo_proba=weighted(calm, weights)
     )
 
 

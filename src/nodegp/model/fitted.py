@@ -22,7 +22,17 @@ from nodegp.model.explanation import Explanation, explain
 from nodegp.model.recipe import Recipe
 from nodegp.posterior import Marginals, Posterior
 from nodegp.preprocessing import Preprocessor
-from nodegp.prior import Domain, Prior, SumPrior, kernels_of, learnt_filter
+from nodegp.prior import (
+    Domain,
+    OneFunction,
+    Prior,
+    SumInputs,
+    SumPrior,
+    WeightedRows,
+    kernels_of,
+    learnt_filter,
+)
+from nodegp.prior.edges import LINKS
 from nodegp.seeds import generator
 
 __all__ = ["Diagnostics", "FittedModel", "Report", "Settings", "fit_posterior", "silent"]
@@ -111,7 +121,27 @@ class FittedModel:
                 "this model was saved without its graph: predict on a Graph that you pass, or save "
                 "it with include_graph=True to predict, update and explain without one"
             )
-        return Domain(graph, self.preprocessor)
+        return Domain(graph, self.preprocessor, stranger_to=self._strange_nodes(graph))
+
+    def _strange_nodes(self, graph: Graph) -> int | None:
+        """How many nodes the model knows by their links, if they are not the first of this graph:
+        its nodes then have no links in common with labelled ones."""
+        known = self._linked_nodes
+        if known is None or graph is self.graph:
+            return None
+        is_grown = self.graph is not None and graph.begins_like(self.graph)
+        return None if is_grown else known
+
+    @property
+    def _linked_nodes(self) -> int | None:
+        """How many nodes there were, if features of some function are links."""
+        if not isinstance(self.prior, SumPrior):
+            return None
+        of_parts = zip(self.prior.parts, SumInputs.of(self.posterior.inducing).parts, strict=True)
+        for part, inputs in of_parts:
+            if isinstance(part, OneFunction) and part.relation == LINKS:
+                return int(WeightedRows.of(inputs).in_memory().values.shape[1])
+        return None
 
     # --- asking -------------------------------------------------------------------------------
 

@@ -1,93 +1,73 @@
-"""Choosing a recipe: each is tried on the labels, and the leave-one-out predictions decide."""
+"""The default recipe: every view of the graph is weighed on the labels, and those that have a say
+are summed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-import torch
 
-from nodegp.inducing import Labelled
-from nodegp.inference import Dual
-from nodegp.labels import Observations, encode
-from nodegp.linalg import threads_for
-from nodegp.model.candidates import candidates
-from nodegp.model.classifier import FittedClassifier, fit_classifier
-from nodegp.model.comparison import Trial, compare, squared_error
+from nodegp.kernels import Kernel
 from nodegp.model.fitted import Report, Settings, silent
-from nodegp.model.recipe import Recipe
+from nodegp.model.recipe import Recipe, bias_variance, prior_variance
+from nodegp.model.views import Candidate, averaged, candidates, label_covariances
+from nodegp.model.weighing import Score, Weights, weigh
 from nodegp.prior import Domain
 
-__all__ = ["select_classifier"]
+__all__ = ["choose_recipe"]
 
-_FEWEST, _ENOUGH = 10, 200  # labels to choose a recipe by
+_ENOUGH = 200  # labels to weigh views by
 
 
-def select_classifier(
+def choose_recipe(
     domain: Domain,
-    observations: Observations,
+    nodes: np.ndarray,
+    targets: np.ndarray,
+    n_classes: int,
     base: Recipe,
     settings: Settings,
-    classes: np.ndarray | None = None,
     report: Report = silent,
-) -> FittedClassifier:
-    """Try the candidates on the labels, or on some if there are many, and fit the best.
+) -> tuple[Recipe, tuple[Score, ...]]:
+    """Weigh the views on the labels, or on some if there are many: the recipe of their sum, and
+    what each was found worth.
 
-    ``base`` has the parts that all of them share."""
-    with threads_for(max(len(observations.nodes), domain.n_nodes // 20)):
-        every, targets = encode(observations.labels, classes)
-        may_sum = settings.may_sum(len(targets))
-        recipes = candidates(domain, len(targets) / len(every), base, may_sum)
-        sample = observations
-        if len(targets) > _ENOUGH:
-            sample = observations.at(np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp))
-        if (np.bincount(targets)[targets] > 1).sum() < _FEWEST:
-            recipes = recipes[:1]
-        is_quick = isinstance(settings.engine, Dual)
-        quick = settings if is_quick else replace(settings, engine=Dual())
-
-        def fitted(recipe: Recipe, to: Observations, how: Settings) -> FittedClassifier:
-            return fit_classifier(domain, to, recipe, how, every, report)
-
-        first = fitted(recipes[0], sample, quick)
-        errors = _squared_errors(domain, first, recipes)
-        models: list[FittedClassifier | None] = [first]
-        for recipe, error in zip(recipes[1:], errors[1:], strict=True):
-            is_worse = error is not None and errors[0] is not None and error >= errors[0]
-            models.append(None if is_worse else fitted(recipe, sample, quick))
-        scores = compare(recipes, [_trial(*pair) for pair in zip(errors, models, strict=True)])
-        best = next(j for j, score in enumerate(scores) if score.chosen)
-        for score in scores:
-            loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
-            report(f"{score.name}: leave-one-out log loss {loss}")
-        report(f"taken: {recipes[best].name}")
-        model = models[best]
-        if not is_quick or sample is not observations or model is None:
-            model = fitted(recipes[best], observations, settings)
-        return replace(model, selection=tuple(scores), has_default_kernel=base.kernel is None)
+    ``base`` has the parts that do not depend on them. With a kernel of the user's in it, or
+    inducing points, which no sum of functions has, it is the one view that is best."""
+    per_class = len(targets) / n_classes
+    variance, bias = prior_variance(per_class), bias_variance(per_class)
+    looks = candidates(domain, per_class)
+    may_sum = settings.may_sum(len(targets)) and base.kernel is None
+    if not may_sum:
+        looks = [look for look in looks if look.view.relation is None]
+    if len(targets) > _ENOUGH:
+        some = np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp)
+        nodes, targets = nodes[some], targets[some]
+    kernel = base.kernel if isinstance(base.kernel, Kernel) else None
+    covariances = label_covariances(looks, domain, nodes, kernel)
+    found = weigh(covariances, targets, np.array([look.share for look in looks]), variance, bias)
+    variance *= found.amplitude
+    if may_sum:
+        recipe, weights = averaged(looks, found.views, variance, bias, base)
+    else:
+        recipe, weights = _best(looks, found, variance, bias, base)
+    losses = [None] * len(looks) if found.log_losses is None else found.log_losses.tolist()
+    scores = tuple(
+        Score(look.view.name, float(weight), loss)
+        for look, weight, loss in zip(looks, weights, losses, strict=True)
+    )
+    for score in scores:
+        loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
+        report(f"{score.name}: weight {score.weight:.2f}, log loss of labels left out {loss}")
+    return recipe, scores
 
 
-def _trial(error: float | None, model: FittedClassifier | None) -> Trial:
-    if model is None:
-        return Trial(error, None, None)
-    return Trial(error, model.label_scores(), model.diagnostics.elbo)
-
-
-def _squared_errors(
-    domain: Domain, first: FittedClassifier, recipes: list[Recipe]
-) -> list[float | None]:
-    """Of least squares with the prior of each recipe, of which a model has the first: one that is
-    behind there need not be tried. None where something is still to be learnt."""
-    if len(recipes) == 1 or not isinstance(first.inducing, Labelled):
-        return [None] * len(recipes)
-    errors: list[float | None] = []
-    for prior in (first.prior, *(recipe.prior(domain) for recipe in recipes[1:])):
-        if prior.free_parameters():
-            errors.append(None)
-            continue
-        inputs = first.posterior.inducing
-        if errors:
-            inputs = prior.to_learn(domain, first.observations.nodes)
-        with torch.no_grad():
-            errors.append(squared_error(prior.cov(inputs, inputs), first.targets))
-    return errors
+def _best(
+    looks: list[Candidate], found: Weights, variance: float, bias: float, base: Recipe
+) -> tuple[Recipe, np.ndarray]:
+    """The recipe of the one view that is best, as a filter of its own."""
+    best = int(found.views.argmax())
+    recipe, _ = averaged([looks[best]], np.ones(1), variance, bias, base)
+    assert isinstance(recipe.kernel, tuple)
+    kernel = base.kernel or recipe.kernel[0]
+    recipe = replace(recipe, filter=looks[best].view.filter, kernel=kernel)
+    return recipe, (np.arange(len(looks)) == best).astype(np.float64)

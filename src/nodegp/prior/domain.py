@@ -23,6 +23,7 @@ from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 from nodegp.operators import GraphOperator, operator_of
 from nodegp.preprocessing import Preprocessor
+from nodegp.prior.edges import LINKS, derived_graph, is_derived
 from nodegp.prior.inputs import cut
 from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
@@ -79,10 +80,19 @@ _caches: WeakKeyDictionary[Graph, ArrayCache] = WeakKeyDictionary()
 class Domain:
     """The nodes of a graph with their features, as filters and priors see them."""
 
-    def __init__(self, graph: Graph, preprocessor: Preprocessor, in_double: bool = False):
+    def __init__(
+        self,
+        graph: Graph,
+        preprocessor: Preprocessor,
+        in_double: bool = False,
+        stranger_to: int | None = None,
+    ):
         self.graph = graph
         self.preprocessor = preprocessor
         self.in_double = in_double
+        # How many nodes a model was fitted on, where these are others: of whom it knows features,
+        # and no links.
+        self.stranger_to = stranger_to
         rows = FeatureRows.of(preprocessor, graph.features, graph.n_nodes)
         self.rows: FeatureRows = replace(rows, in_double=in_double)
         self.cache = _caches.setdefault(graph, ArrayCache(budget.kept_bytes))
@@ -98,12 +108,14 @@ class Domain:
     def __hash__(self) -> int:
         return hash((id(self.graph), self._mark))
 
-    def __reduce__(self) -> tuple[type[Domain], tuple[Graph, Preprocessor, bool]]:
-        return Domain, (self.graph, self.preprocessor, self.in_double)
+    def __reduce__(self) -> tuple[type[Domain], tuple[Graph, Preprocessor, bool, int | None]]:
+        return Domain, (self.graph, self.preprocessor, self.in_double, self.stranger_to)
 
     def precise(self) -> Domain:
         """The same with all sums over many rows in double precision."""
-        return self if self.in_double else Domain(self.graph, self.preprocessor, True)
+        if self.in_double:
+            return self
+        return Domain(self.graph, self.preprocessor, True, self.stranger_to)
 
     @property
     def n_nodes(self) -> int:
@@ -122,13 +134,25 @@ class Domain:
         return operator_of(self.graph, self_loops)
 
     def relation(self, name: str | None) -> Domain:
-        """The same nodes with the edges of one kind only."""
+        """The same nodes with the edges of one kind only, or with others that follow from graph and
+        features (:mod:`nodegp.prior.edges`)."""
         if name is None:
             return self
         if name not in self._relations:
-            view = self.graph.relation(name)
-            self._relations[name] = Domain(view, self.preprocessor, self.in_double)
+            self._relations[name] = self._related(name)
         return self._relations[name]
+
+    def _related(self, name: str) -> Domain:
+        if not is_derived(name):
+            return Domain(self.graph.relation(name), self.preprocessor, self.in_double)
+        if name == LINKS and self.stranger_to is not None:
+            nothing = sp.csr_array((self.n_nodes, self.stranger_to))
+            apart = Graph(sp.csr_array((self.n_nodes, self.n_nodes)), nothing)
+            return Domain(apart, Preprocessor("raw", n_features=self.stranger_to))
+        view = derived_graph(self.graph, self.rows, name)
+        if name == LINKS:
+            return Domain(view, Preprocessor.fit(None, n_nodes=self.n_nodes), self.in_double)
+        return Domain(view, self.preprocessor, self.in_double)
 
     # --- filtered features F X, all of them or some ------------------------------------------
 

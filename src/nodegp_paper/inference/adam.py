@@ -282,6 +282,7 @@ class _Run:
             cavity_share=(1.0 - sites.lambda2.mT * inducing_variance).clamp_min(1e-6),
             alpha=sites.lambda1.mT - sites.lambda2.mT * labels.mean,
             sites=sites,
+            label_projection=projection.W,
             elbo=elbo,
             elbo_trace=trace,
             n_iter=n_iter,
