@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nodegp.files import write_atomically
 from nodegp.report import Figure, Remarks, Table, check_available, page
-from nodegp_paper.experiments.plan import TARGETS
+from nodegp_paper.experiments.plan import TARGETS, plan
 from nodegp_paper.experiments.runner import seconds_text
 from nodegp_paper.experiments.store import Record
 from nodegp_paper.experiments.tasks.active import N_LABELS, ZOO_GRAPHS
@@ -157,13 +157,22 @@ def write_report(name: str, records: list[Record], folder: Path) -> list[Path]:
     lead += f"{len(records)} runs, {total} of computing."
     environment = Remarks("environment", "Environment", [("", _environments(records))])
     if frame.document:
-        ran = Remarks("runs", "What was run", [("", _what_was_run(records))])
+        ran = Remarks("runs", "What was run", [(_how_much(name, records), _what_was_run(records))])
         parts = [ran, *parts]
         text = _markdown(name, frame, lead, [*parts, frame.remarks, environment])
         write(frame.document, text.encode())
     html = page(frame.title, lead, [*parts, frame.remarks, environment])
     write(frame.file, html.encode())
     return written
+
+
+def _how_much(name: str, records: Sequence[Record]) -> str:
+    """Whether this is the whole experiment."""
+    whole = {spec.key for spec in plan([name])}
+    there = len(whole & {record.spec.key for record in records})
+    if there == len(whole):
+        return f"All of it, {there:,} runs:"
+    return f"A part only, {there:,} of the {len(whole):,} runs that the whole experiment has:"
 
 
 def _what_was_run(records: Sequence[Record]) -> list[str]:
@@ -174,8 +183,9 @@ def _what_was_run(records: Sequence[Record]) -> list[str]:
     alike: dict[tuple[str, int], list[str]] = {}
     for (task, model), seeds in kinds.items():
         alike.setdefault((task, len(seeds)), []).append(model)
+    order = [target.task.name for target in TARGETS]
     lines = []
-    for (task, n_seeds), models in alike.items():
+    for (task, n_seeds), models in sorted(alike.items(), key=lambda kind: order.index(kind[0][0])):
         runs = [r for r in records if r.spec.task == task and r.spec.model in models]
         graphs = ", ".join(dict.fromkeys(run.spec.dataset for run in runs))
         sizes = sorted({run.spec.settings.get("per_class", 0) for run in runs} - {0})

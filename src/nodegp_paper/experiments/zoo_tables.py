@@ -227,7 +227,7 @@ def summary_table(records: list[Record]) -> Table | None:
         )
     columns = (
         *("method", "accuracy %", "mean rank", "largest regret", "where", "regrets that count"),
-        *("log loss", "lowest", "loss less uniform, at most", "where ", "calibration error"),
+        *("log loss", "lowest", "worst loss less uniform", "on", "calibration error"),
     )
     cases = f"{len(found.cases)} cases, a case being a graph with so many labels per class"
     notes = (
@@ -300,8 +300,8 @@ def leave_one_out_table(records: list[Record]) -> Table | None:
                 blank = ("",) * 6
                 feet.append((f"honest on {sum(honest)} of {len(honest)}", kind, *blank, ""))
     columns = (
-        *("graph", "labels", "accuracy: leave-one-out %", "true %", "difference"),
-        *("log loss: leave-one-out", "true", "difference ", "draws"),
+        *("graph", "labels", "accuracy %: leave-one-out", "truth", "difference"),
+        *("log loss: leave-one-out", "its truth", "its difference", "draws"),
     )
     notes = (
         "The default model's own leave-one-out scores, which users read, and the same of all "
