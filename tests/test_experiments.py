@@ -32,6 +32,8 @@ KEYS = [
     ("all", True, 47, "e08f4ad7823e617f"),
     ("beyond", False, 3554, "3c6bcd3c0edb5815"),
     ("beyond", True, 66, "c8d4e4a66542567f"),
+    ("zoo", False, 9932, "081d8c30120baad3"),
+    ("zoo", True, 31, "9db13cc1a51d78aa"),
 ]
 
 

@@ -169,7 +169,7 @@ ZOO = Task(
     ZOO_NAME,
     zoo_specs,
     run_beyond,
-    lambda spec: 30.0 * spec.settings["labels"] / N_LABELS,
+    lambda spec: 10.0 * spec.settings["labels"] / N_LABELS,
     datasets=GRAPHS,
 )
 

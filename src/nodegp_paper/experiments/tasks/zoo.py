@@ -111,14 +111,21 @@ def _settings(method: Method, per_class: int, quick: bool) -> dict[str, int]:
     return settings | CUT if quick and uses_validation(method.model) else settings
 
 
-# A run on one core with ten labels per class: a first guess, refined by the runs themselves.
-_SECONDS = {"pubmed": 4.0, "dblp": 4.0, "amazon-photo": 4.0, "blogcatalog": 4.0}
-_NETWORK_SECONDS = {"GCN": 1.0, "APPNP": 2.0, "GCN+val": 1.0, "APPNP+val": 8.0}
+# Of a run on one core with ten labels per class, where it takes more than a second or so: a first
+# guess, so that short runs come first, refined by the runs themselves.
+_SECONDS = {
+    "paper": {"amazon-photo": 10.0},
+    "APPNP": {"amazon-photo": 20.0, "blogcatalog": 20.0, "pubmed": 15.0, "dblp": 10.0},
+    "APPNP+val": {
+        **dict.fromkeys(GRAPHS, 6.0),
+        **{"amazon-photo": 300.0, "blogcatalog": 250.0, "dblp": 80.0, "pubmed": 60.0, "acm": 25.0},
+    },
+}
 
 
 def _seconds(spec: Spec) -> float:
-    usual = _SECONDS.get(spec.dataset, 1.0)
-    return usual * _NETWORK_SECONDS.get(spec.model, 0.5)
+    seconds = _SECONDS.get(spec.model, {}).get(spec.dataset, 0.5)
+    return seconds * min(1.0, spec.settings.get("epochs", 200) / 200)
 
 
 # --- one of them ----------------------------------------------------------------------------------

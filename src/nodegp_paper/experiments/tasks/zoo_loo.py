@@ -68,4 +68,4 @@ def drawn(data: Dataset, per_class: int, draw: str, seed: int) -> tuple[np.ndarr
     return np.sort(train), np.setdiff1d(free, train)
 
 
-TASK = Task(NAME, specs, run, lambda spec: 1.0, datasets=GRAPHS)
+TASK = Task(NAME, specs, run, lambda spec: 0.3, datasets=GRAPHS)
