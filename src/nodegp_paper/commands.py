@@ -15,12 +15,13 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="TARGET...",
-            help="table1, table2, table3, figure2, claims, or all of these; or beyond.",
+            help="table1, table2, table3, figure2, claims, or all of these; beyond; "
+            "zoo-splits, zoo-active, zoo-loo, or zoo for all three.",
         ),
     ],
     datasets: Annotated[
         str | None,
-        typer.Option(help="Some of cora,citeseer,pubmed; all that a target has by default."),
+        typer.Option(help="Some of cora,citeseer,pubmed, of the zoo also acm and so on; else all."),
     ] = None,
     models: Annotated[
         str | None,
@@ -56,6 +57,11 @@ def reproduce(
 
     "beyond" compares the default model with the paper's, graph networks and others on random
     splits, few labels, calibration, active learning and seconds: OUT/beyond.html. It takes hours.
+
+    "zoo" asks whether the default holds on nine graphs more, which `nodegp data list` names and
+    nothing fetches: OUT/zoo.html, and the same as OUT/zoo.md. "zoo-splits" compares methods with
+    the same labels, "zoo-active" strategies for asking, and "zoo-loo" sets the model's
+    leave-one-out scores against the truth, over as many draws as SEEDS says.
     """
     from nodegp_paper.experiments.command import run
 

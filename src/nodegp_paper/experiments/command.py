@@ -33,7 +33,9 @@ def run(
     engines = None if engine == "both" else [engine]
     specs = plan(targets, _split(datasets), _split(models), engines, seeds, quick)
     if not specs:
-        raise ValueError("nothing to run: these models have no runs in what was asked for")
+        raise ValueError(
+            "nothing to run: these models have no runs in what was asked for, or none on these data"
+        )
     check_available()
     _check_data(specs, data_dir)
     progress = _Bar() if sys.stderr.isatty() else _Lines()

@@ -41,6 +41,11 @@ __all__ = [
 ]
 
 LINEAR_GGP = "GGP (linear)"
+# As a user has them: no choice but this one, whatever the data.
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {"recipe": "paper"},
+    "features": {"filter": "identity"},
+}
 Nodes = Mapping[str, np.ndarray]  # "train", "test" and perhaps "val"
 
 
@@ -130,7 +135,7 @@ def estimator(
         return linear_ggp(dataset, seed, recipe)
     if name.removesuffix("-X") == "GGP":
         return ggp(dataset, n_labels, seed, recipe, checkpoint)
-    return GraphGPClassifier(random_state=seed)
+    return GraphGPClassifier(random_state=seed, **_VARIANTS.get(name, {}))
 
 
 @dataclass(frozen=True)

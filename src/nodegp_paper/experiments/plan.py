@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from nodegp.report import Figure, Table
-from nodegp_paper.experiments import figures, tables
-from nodegp_paper.experiments.published import DATASETS
+from nodegp_paper.experiments import figures, tables, zoo_tables
 from nodegp_paper.experiments.spec import Spec
 from nodegp_paper.experiments.store import Record
 from nodegp_paper.experiments.task import Selection, Task
@@ -20,6 +20,8 @@ from nodegp_paper.experiments.tasks import (
     splits,
     steps,
     timing,
+    zoo,
+    zoo_loo,
 )
 
 __all__ = ["ENGINES", "TARGETS", "TASKS", "Target", "expected_seconds", "model_names", "plan"]
@@ -59,6 +61,17 @@ TARGETS = (
     Target("beyond", "beyond", active.BEYOND, tables.active_table),
     Target("beyond", "beyond", active.BEYOND, figures.learning_curves_beyond),
     Target("beyond", "beyond", timing.TASK, tables.seconds_table),
+    Target("zoo-splits", "zoo", zoo.DATA, zoo_tables.data_table),
+    Target("zoo-splits", "zoo", zoo.SPLITS, zoo_tables.summary_table),
+    *(
+        Target("zoo-splits", "zoo", zoo.SPLITS, partial(show, per_class=per_class))
+        for show in zoo_tables.BY_SIZE
+        for per_class in zoo.PER_CLASS
+    ),
+    Target("zoo-splits", "zoo", zoo.SPLITS, zoo_tables.sets_table),
+    Target("zoo-splits", "zoo", zoo.SPLITS, zoo_tables.seconds_table),
+    Target("zoo-active", "zoo", active.ZOO, tables.zoo_active_table),
+    Target("zoo-loo", "zoo", zoo_loo.TASK, zoo_tables.leave_one_out_table),
 )
 TASKS = {target.task.name: target.task for target in TARGETS}
 
@@ -66,7 +79,7 @@ TASKS = {target.task.name: target.task for target in TARGETS}
 def model_names() -> tuple[str, ...]:
     """The names of all models that there are runs of."""
     in_table1 = (row.model for row in semi_supervised.rows())
-    return tuple(dict.fromkeys((*in_table1, *splits.MODELS)))
+    return tuple(dict.fromkeys((*in_table1, *splits.MODELS, *zoo.METHODS)))
 
 
 def plan(
@@ -77,7 +90,7 @@ def plan(
     seeds: int | None = None,
     quick: bool = False,
 ) -> list[Spec]:
-    """The runs behind these targets ("all" of the paper and "beyond" among them), each once.
+    """The runs behind these targets (the pages "all", "beyond" and "zoo" among them), each once.
 
     ``quick`` is for trying things out: Cora, few labels and steps, one or two seeds.
     """
@@ -85,21 +98,27 @@ def plan(
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     choices = [*(target.name for target in TARGETS), *(target.page for target in TARGETS)]
     names = _checked(targets, list(dict.fromkeys(choices)), "targets")
+    chosen = [target for target in TARGETS if {target.name, target.page} & set(names)]
+    known = dict.fromkeys(name for target in chosen for name in target.task.datasets)
     selection = Selection(
-        tuple(_checked(datasets or (("cora",) if quick else DATASETS), DATASETS, "datasets")),
+        tuple(_checked(datasets or (("cora",) if quick else list(known)), list(known), "datasets")),
         tuple(_checked(models or model_names(), model_names(), "models")),
         tuple(_checked(engines or ENGINES, ENGINES, "engine")),
         seeds,
         quick,
     )
-    chosen = [target for target in TARGETS if {target.name, target.page} & set(names)]
-    specs = [spec for target in chosen for spec in target.task.specs(selection)]
+    specs = [spec for target in chosen for spec in target.task.specs(_for(target.task, selection))]
     return list({spec.key: spec for spec in specs}.values())
 
 
 def expected_seconds(spec: Spec) -> float:
     """A first guess at how long a run takes."""
     return TASKS[spec.task].seconds(spec)
+
+
+def _for(task: Task, selection: Selection) -> Selection:
+    """What of a selection a task can run on."""
+    return replace(selection, datasets=tuple(d for d in selection.datasets if d in task.datasets))
 
 
 def _checked(values: Sequence[str], choices: Sequence[str], what: str) -> list[str]:

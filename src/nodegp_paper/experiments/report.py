@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nodegp.files import write_atomically
-from nodegp.report import Remarks, Table, check_available, page
-from nodegp_paper.experiments.plan import TARGETS
+from nodegp.report import Figure, Remarks, Table, check_available, page
+from nodegp_paper.experiments.plan import TARGETS, plan
 from nodegp_paper.experiments.runner import seconds_text
 from nodegp_paper.experiments.store import Record
-from nodegp_paper.experiments.tasks.active import N_LABELS
+from nodegp_paper.experiments.tasks.active import N_LABELS, ZOO_GRAPHS
+from nodegp_paper.experiments.tasks.zoo import N_VALIDATION
 
 __all__ = ["PAGES", "Page", "write_report"]
 
@@ -26,6 +27,7 @@ class Page:
     lead: str  # ends in how much was computed
     remarks: Remarks
     cut: str = ""  # of the quick version, where it must not be taken for the full one
+    document: str = ""  # the file of the same page in Markdown, where there is one
 
 
 _SETTINGS = (
@@ -70,6 +72,25 @@ _SETTINGS_BEYOND = (
     "models are fitted anew after each.",
     "Every run has one thread. Those that measure seconds run one at a time.",
 )
+_SETTINGS_ZOO = (
+    "Labels: min(k, half the class) of each class, for k = 3, 10 and 20. Classes of fewer than six "
+    "nodes are dropped: their nodes stay in the graph, and are neither labelled nor scored.",
+    "Scored: all other nodes that have a label. The public test nodes of cora, citeseer and pubmed "
+    "are neither labelled nor scored.",
+    "Split s is drawn with seed s, the same for every method: 0 to 19 for those that are quick, "
+    "0 to 9 for the networks.",
+    "nodegp: GraphGPClassifier(). paper: GraphGPClassifier(recipe='paper'). features: "
+    "GraphGPClassifier(filter='identity'), which sees no edge. LP: label propagation. Logistic: "
+    "logistic regression on the features.",
+    "GCN and APPNP: the settings of their papers and no validation labels, so that they run all of "
+    "200 epochs and never stop early. Without features, a column to each node (X = I).",
+    f"GCN+val and APPNP+val: with up to {N_VALIDATION} validation labels, and at most half of what "
+    "is left, to stop by and to choose weights by, as in their papers. These are not scored.",
+    f"Active learning: {', '.join(ZOO_GRAPHS)}, the largest component of each; one label at a time "
+    f"up to {N_LABELS}, the default model fitted anew after each.",
+    "Leave-one-out: the default model, 100 draws with seeds 0 to 99.",
+    "Every run has one thread.",
+)
 # By the name that stands for all targets of a page.
 PAGES = {
     "beyond": Page(
@@ -80,6 +101,16 @@ PAGES = {
         Remarks("settings", "Settings", [("", _SETTINGS_BEYOND)]),
         "This is the quick version, to see that all works and not to compare: networks were "
         "stopped after 20 epochs, and labels are fewer than the settings say. ",
+    ),
+    "zoo": Page(
+        "zoo.html",
+        "The zoo: one default on twelve graphs",
+        "GraphGPClassifier() as it comes, on nine graphs that it was not made on and on Cora, "
+        "Citeseer and Pubmed, against other methods with the same labels. ",
+        Remarks("settings", "Settings", [("", _SETTINGS_ZOO)]),
+        "This is the quick version, to see that all works and not to compare: networks were "
+        "stopped after 20 epochs. ",
+        "zoo.md",
     ),
     "all": Page(
         "report.html",
@@ -112,11 +143,11 @@ def write_report(name: str, records: list[Record], folder: Path) -> list[Path]:
         written.append(folder / file)
 
     drawn = (target.show(records) for target in TARGETS if target.page == name)
-    parts = [part for part in drawn if part is not None]
+    parts: list[Table | Figure | Remarks] = [part for part in drawn if part is not None]
     for part in parts:
         if isinstance(part, Table):
             write(f"{part.name}.md", part.markdown().encode())
-        else:
+        elif isinstance(part, Figure):
             for form in ("svg", "png"):
                 write(f"{part.name}.{form}", part.rendered(form))
     lead = frame.lead
@@ -125,9 +156,66 @@ def write_report(name: str, records: list[Record], folder: Path) -> list[Path]:
     total = seconds_text(sum(record.seconds for record in records))
     lead += f"{len(records)} runs, {total} of computing."
     environment = Remarks("environment", "Environment", [("", _environments(records))])
+    if frame.document:
+        ran = Remarks("runs", "What was run", [(_how_much(name, records), _what_was_run(records))])
+        parts = [ran, *parts]
+        text = _markdown(name, frame, lead, [*parts, frame.remarks, environment])
+        write(frame.document, text.encode())
     html = page(frame.title, lead, [*parts, frame.remarks, environment])
     write(frame.file, html.encode())
     return written
+
+
+def _how_much(name: str, records: Sequence[Record]) -> str:
+    """Whether this is the whole experiment."""
+    whole = {spec.key for spec in plan([name])}
+    there = len(whole & {record.spec.key for record in records})
+    if there == len(whole):
+        return f"All of it, {there:,} runs:"
+    return f"A part only, {there:,} of the {len(whole):,} runs that the whole experiment has:"
+
+
+def _what_was_run(records: Sequence[Record]) -> list[str]:
+    """A line to each experiment and number of seeds: what of it there is."""
+    kinds: dict[tuple[str, str], set[int]] = {}
+    for record in records:
+        kinds.setdefault((record.spec.task, record.spec.model), set()).add(record.spec.seed)
+    alike: dict[tuple[str, int], list[str]] = {}
+    for (task, model), seeds in kinds.items():
+        alike.setdefault((task, len(seeds)), []).append(model)
+    order = [target.task.name for target in TARGETS]
+    lines = []
+    for (task, n_seeds), models in sorted(alike.items(), key=lambda kind: order.index(kind[0][0])):
+        runs = [r for r in records if r.spec.task == task and r.spec.model in models]
+        graphs = ", ".join(dict.fromkeys(run.spec.dataset for run in runs))
+        sizes = sorted({run.spec.settings.get("per_class", 0) for run in runs} - {0})
+        labels = f" {', '.join(map(str, sizes))} labels per class;" if sizes else ""
+        count = "1 seed" if n_seeds == 1 else f"{n_seeds} seeds"
+        lines.append(f"{task}: {', '.join(models)} on {graphs};{labels} {count}, {len(runs)} runs")
+    return lines
+
+
+def _markdown(name: str, frame: Page, lead: str, parts: Sequence[Table | Figure | Remarks]) -> str:
+    """The page for the documentation."""
+    sections = [
+        f"# {frame.title}",
+        lead,
+        f"This page was written by the command, which may be stopped and goes on where it was:\n\n"
+        f"```\nnodegp reproduce {name} --jobs 2 --out {name}\n```",
+    ]
+    for part in parts:
+        if isinstance(part, Table):
+            sections.append(part.markdown().strip())
+        elif isinstance(part, Remarks):
+            lines = [f"## {part.title}"]
+            for sentence, points in part.groups:
+                lines += [*([sentence] if sentence else []), "\n".join(f"- {p}" for p in points)]
+            sections.append("\n\n".join(lines))
+        else:
+            sections.append(
+                f"## {part.title}\n\n![{part.title}]({part.name}.svg)\n\n{part.caption}"
+            )
+    return "\n\n".join(sections) + "\n"
 
 
 def _environments(records: Sequence[Record]) -> list[str]:

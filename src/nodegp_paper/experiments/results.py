@@ -68,11 +68,12 @@ def entries(
     records: list[Record],
     models: Sequence[str],
     compared_with: Callable[[str], str] = reference,
+    datasets: Sequence[str] = DATASETS,
     **values: Any,
 ) -> Iterator[Entry]:
     """What there is of each model on each data set. A model whose probabilities were scaled by a
     temperature too is followed by that; our own has nothing to be compared with."""
-    for dataset in DATASETS:
+    for dataset in datasets:
         runs = {model: select(records, model=model, dataset=dataset, **values) for model in models}
         for model in filter(runs.get, models):
             ours = compared_with(model)

@@ -6,18 +6,27 @@ a row. Where there are no runs to show, there is no table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 from nodegp.report import Table
 from nodegp_paper.experiments import published
+from nodegp_paper.experiments.cells import (
+    Cell,
+    count_cell,
+    difference_cell,
+    error_cell,
+    mean_cell,
+    number,
+    seconds_cell,
+    table_of,
+)
 from nodegp_paper.experiments.models import is_baseline, trains_on_validation, uses_validation
 from nodegp_paper.experiments.results import (
     Entry,
-    Score,
     by_dataset,
     by_size,
     entries,
@@ -45,15 +54,20 @@ __all__ = [
     "seconds_table",
     "sets_table",
     "splits_table",
+    "zoo_active_table",
 ]
-
-Cell = Callable[[Entry], str]
 
 _DIFFERENCE = "difference to nodegp"
 _PAIRED = (
     "Means and their standard errors. Differences are to nodegp on the same {what}, of the models "
     "named -X to nodegp-X; {sign} zero, nodegp is better."
 )
+_ALC = (
+    "Area under the learning curve, accuracy on all unlabelled nodes of the largest component "
+    "against labels,{figure} mean over trials that start at nodes 0, 1, 2 and so on, with its "
+    "standard error. "
+)
+_TRIAL = "Seconds: a whole trial, scoring included."
 WHY_EDGES_DIFFER = (
     "The paper counts links as they are listed. Some papers are listed as citing each other twice, "
     "once in each direction, and some as citing themselves; an undirected graph without self-loops "
@@ -81,15 +95,15 @@ def accuracy_table(records: list[Record]) -> Table | None:
         return None if value is None else mean(entry.values(percent)) - value
 
     columns = {
-        "accuracy %": _mean(percent, ".1f"),
-        "s.d.": lambda entry: _number(spread(entry.values(percent)), ".1f"),
-        "n": _count,
-        "printed": lambda entry: _number(printed_value(entry), ".1f"),
-        "difference": lambda entry: _number(difference(entry), "+.1f"),
-        "log loss": _mean(itemgetter("log_loss")),
-        "calibration error": _mean(itemgetter("calibration_error")),
+        "accuracy %": mean_cell(percent, ".1f"),
+        "s.d.": lambda entry: number(spread(entry.values(percent)), ".1f"),
+        "n": count_cell,
+        "printed": lambda entry: number(printed_value(entry), ".1f"),
+        "difference": lambda entry: number(difference(entry), "+.1f"),
+        "log loss": mean_cell(itemgetter("log_loss")),
+        "calibration error": mean_cell(itemgetter("calibration_error")),
         "validation labels": lambda entry: uses[entry.name],
-        "seconds": _median_seconds,
+        "seconds": seconds_cell,
     }
     notes = (
         "Public splits, 1,000 test nodes (standard error of an accuracy: about 1.2 points). n "
@@ -98,7 +112,7 @@ def accuracy_table(records: list[Record]) -> Table | None:
         "stop early by them, ICA sets its penalty, GGP-X trains on them. The printed Planetoid is "
         "the better of its two variants on each data set.",
     )
-    return _table("table1", "Table 1: semi-supervised classification", columns, rows(), notes)
+    return table_of("table1", "Table 1: semi-supervised classification", columns, rows(), notes)
 
 
 def data_table(records: list[Record]) -> Table | None:
@@ -136,15 +150,15 @@ def alc_table(records: list[Record]) -> Table | None:
         return published.ALC[entry.name.split(",")[0]][position]
 
     columns = {
-        "ALC": _mean(alc),
-        "s.e.": lambda entry: _number(standard_error(entry.values(alc)), ".3f"),
-        "n": _count,
+        "ALC": mean_cell(alc),
+        "s.e.": lambda entry: number(standard_error(entry.values(alc)), ".3f"),
+        "n": count_cell,
         "printed": lambda entry: "{:.3f} ± {:.3f}".format(*printed(entry)),
         "difference": lambda entry: f"{mean(entry.values(alc)) - printed(entry)[0]:+.3f}",
-        "mean accuracy": _mean(itemgetter("alc")),
-        "log loss": _mean(itemgetter("log_loss")),
-        "calibration error": _mean(itemgetter("calibration_error")),
-        "seconds": _median_seconds,
+        "mean accuracy": mean_cell(itemgetter("alc")),
+        "log loss": mean_cell(itemgetter("log_loss")),
+        "calibration error": mean_cell(itemgetter("calibration_error")),
+        "seconds": seconds_cell,
     }
     notes = (
         "Area under the curves of Figure 2, accuracy on all unlabelled nodes against 1 to 50 "
@@ -154,13 +168,13 @@ def alc_table(records: list[Record]) -> Table | None:
         "calibration error after the last "
         "label. Seconds: one trial of all labels on one core.",
     )
-    return _table("table3", "Table 3: active learning", columns, rows(), notes, "learner")
+    return table_of("table3", "Table 3: active learning", columns, rows(), notes, "learner")
 
 
 def few_labels_table(records: list[Record]) -> Table | None:
     """Accuracy against labels per class."""
     sizes = by_size(select(records, task=few_labels.TASK.name))
-    columns = {str(n): _with_error_of_size(n) for n in sizes}
+    columns = {str(n): _error_cell_of_size(n) for n in sizes}
     rows = list(entries(records, few_labels.MODELS, task=few_labels.TASK.name))
     draws = _several({len(entry.runs) // len(sizes) for entry in rows}, "draw")
     notes = (
@@ -170,7 +184,7 @@ def few_labels_table(records: list[Record]) -> Table | None:
         "for anyone.",
     )
     title = "Data efficiency: accuracy by labels per class"
-    return _table("few_labels", title, columns, rows, notes)
+    return table_of("few_labels", title, columns, rows, notes)
 
 
 # --- beyond it ------------------------------------------------------------------------------------
@@ -179,9 +193,9 @@ def few_labels_table(records: list[Record]) -> Table | None:
 def splits_table(records: list[Record]) -> Table | None:
     """Accuracy on random splits."""
     columns = {
-        "accuracy %": _with_error(percent, ".1f"),
-        _DIFFERENCE: _difference(percent, "+.1f"),
-        "splits": _count,
+        "accuracy %": error_cell(percent, ".1f"),
+        _DIFFERENCE: difference_cell(percent, "+.1f"),
+        "splits": count_cell,
         "labels": lambda entry: _labels(entry.name, entry.runs[0].spec.settings),
     }
     notes = (
@@ -190,7 +204,7 @@ def splits_table(records: list[Record]) -> Table | None:
         "Splits are drawn outside the public test nodes.",
     )
     rows = (entry for entry in _beyond(records, splits.RANDOM.name) if entry.name in splits.MODELS)
-    return _table("beyond_splits", "Accuracy on random splits", columns, rows, notes)
+    return table_of("beyond_splits", "Accuracy on random splits", columns, rows, notes)
 
 
 def public_table(records: list[Record]) -> Table | None:
@@ -205,10 +219,10 @@ def public_table(records: list[Record]) -> Table | None:
     columns = {
         "accuracy %": lambda entry: with_error((100 * node_scores(entry.runs)).tolist()),
         _DIFFERENCE: difference,
-        "s.d. of restarts": lambda entry: _number(spread(entry.values(percent)), ".1f"),
-        "restarts": _count,
-        "log loss": _mean(itemgetter("log_loss")),
-        "calibration error": _mean(itemgetter("calibration_error")),
+        "s.d. of restarts": lambda entry: number(spread(entry.values(percent)), ".1f"),
+        "restarts": count_cell,
+        "log loss": mean_cell(itemgetter("log_loss")),
+        "calibration error": mean_cell(itemgetter("calibration_error")),
         "labels": lambda entry: _labels(entry.name, splits.SETTINGS),
     }
     notes = (
@@ -216,7 +230,7 @@ def public_table(records: list[Record]) -> Table | None:
         "over the restarts. " + _PAIRED.format(what="nodes", sign="below"),
     )
     rows = (entry for entry in _beyond(records, splits.PUBLIC.name) if entry.name in splits.MODELS)
-    return _table("beyond_public", "Accuracy on the public splits", columns, rows, notes)
+    return table_of("beyond_public", "Accuracy on the public splits", columns, rows, notes)
 
 
 def few_labels_beyond_table(records: list[Record]) -> Table | None:
@@ -225,7 +239,9 @@ def few_labels_beyond_table(records: list[Record]) -> Table | None:
     rows = []
     for entry in _beyond(records, splits.FEW.name):
         parts = [entry.of_size(n) for n in sizes]
-        cells = [(_with_error(percent, ".1f")(p), _difference(percent, "+.1f")(p)) for p in parts]
+        cells = [
+            (error_cell(percent, ".1f")(p), difference_cell(percent, "+.1f")(p)) for p in parts
+        ]
         rows.append((entry.name, entry.dataset, *chain.from_iterable(cells)))
     headings = [text for n in sizes for text in (f"{n} per class", "difference")]
     draws = _several({len({run.spec.seed for run in runs}) for runs in sizes.values()}, "draw")
@@ -246,10 +262,10 @@ def calibration_table(records: list[Record]) -> Table | None:
         return "{:.3f} ({:.3f} to {:.3f})".format(*root_mean_with_interval(squares))
 
     columns = {
-        "log loss": _with_error(itemgetter("log_loss")),
-        _DIFFERENCE: _difference(itemgetter("log_loss"), "+.3f"),
-        "Brier score": _with_error(itemgetter("brier")),
-        "calibration error": _with_error(itemgetter("calibration_error")),
+        "log loss": error_cell(itemgetter("log_loss")),
+        _DIFFERENCE: difference_cell(itemgetter("log_loss"), "+.3f"),
+        "Brier score": error_cell(itemgetter("brier")),
+        "calibration error": error_cell(itemgetter("calibration_error")),
         "debiased (95 % interval)": debiased,
     }
     notes = (
@@ -260,16 +276,16 @@ def calibration_table(records: list[Record]) -> Table | None:
         f"'{tempered_name('GCN')}': scaled by a temperature fitted to the validation labels.",
     )
     rows = _beyond(records, splits.RANDOM.name)
-    return _table("beyond_calibration", "Calibration", columns, rows, notes)
+    return table_of("beyond_calibration", "Calibration", columns, rows, notes)
 
 
 def sets_table(records: list[Record]) -> Table | None:
     """Prediction sets, on the random splits."""
     columns = {
-        "coverage %": _with_error(lambda metrics: 100.0 * metrics["coverage"], ".1f"),
-        "classes in a set": _with_error(itemgetter("set_size"), ".2f"),
-        _DIFFERENCE: _difference(itemgetter("set_size"), "+.2f"),
-        "splits": _count,
+        "coverage %": error_cell(lambda metrics: 100.0 * metrics["coverage"], ".1f"),
+        "classes in a set": error_cell(itemgetter("set_size"), ".2f"),
+        _DIFFERENCE: difference_cell(itemgetter("set_size"), "+.2f"),
+        "splits": count_cell,
     }
     notes = (
         f"How many of the sets that should hold the true class {COVERAGE:.0%} of the time do hold "
@@ -278,41 +294,63 @@ def sets_table(records: list[Record]) -> Table | None:
     )
     models = [model for model in splits.MODELS if not is_baseline(model)]
     rows = entries(records, models, task=splits.RANDOM.name)
-    return _table("beyond_sets", f"Prediction sets of {COVERAGE:.0%}", columns, rows, notes)
+    return table_of("beyond_sets", f"Prediction sets of {COVERAGE:.0%}", columns, rows, notes)
 
 
 def active_table(records: list[Record]) -> Table | None:
     """Active learning."""
-    first = active.LEARNERS[0]
+    learners, datasets = active.LEARNERS, published.ACTIVE_DATASETS
+    notes = (
+        _ALC.format(figure=" as in Table 3;")
+        + "The paper has 0.733 on Cora and 0.678 on Citeseer for SOPT with its GGP. "
+        + _TRIAL,
+    )
+    return _learning_table(records, active.BEYOND.name, "beyond_active", learners, datasets, notes)
+
+
+def zoo_active_table(records: list[Record]) -> Table | None:
+    """Active learning on other graphs."""
+    learners, datasets = active.ZOO_LEARNERS, active.ZOO.datasets
+    notes = (
+        _ALC.format(figure="")
+        + "margin is uncertainty sampling: the node whose two likeliest classes are closest. "
+        + _TRIAL,
+    )
+    return _learning_table(records, active.ZOO.name, "zoo_active", learners, datasets, notes)
+
+
+def _learning_table(
+    records: list[Record],
+    task: str,
+    name: str,
+    learners: Sequence[str],
+    datasets: Sequence[str],
+    notes: tuple[str, ...],
+) -> Table | None:
+    first = learners[0]
 
     def alc(metrics: dict[str, Any]) -> float:
         return active.area(metrics["accuracy_curve"])
 
     columns = {
-        "ALC": _with_error(alc),
-        f"difference to {first}": _difference(alc, "+.3f"),
-        "starts": _count,
-        "last accuracy %": _with_error(percent, ".1f"),
-        "last log loss": _with_error(itemgetter("log_loss")),
-        "seconds": _median_seconds,
+        "ALC": error_cell(alc),
+        f"difference to {first}": difference_cell(alc, "+.3f"),
+        "starts": count_cell,
+        "last accuracy %": error_cell(percent, ".1f"),
+        "last log loss": error_cell(itemgetter("log_loss")),
+        "seconds": seconds_cell,
     }
-    notes = (
-        "Area under the learning curve, accuracy on all unlabelled nodes of the largest component "
-        "against labels, as in Table 3; mean over trials that start at nodes 0, 1, 2 and so on, "
-        "with its standard error. The paper has 0.733 on Cora and 0.678 "
-        "on Citeseer for SOPT with its GGP. Seconds: a whole trial, scoring included.",
-    )
-    rows = entries(records, active.LEARNERS, lambda learner: first, task=active.BEYOND.name)
-    return _table("beyond_active", "Active learning", columns, rows, notes, "strategy: model")
+    rows = entries(records, learners, lambda learner: first, datasets, task=task)
+    return table_of(name, "Active learning", columns, rows, notes, "strategy: model")
 
 
 def seconds_table(records: list[Record]) -> Table | None:
     """How long a fit takes."""
     columns = {
-        "fit, s": _mean(itemgetter("fit"), ".2f"),
-        "fit and predict, s": _mean(itemgetter("fit_predict"), ".2f"),
-        "fit: GCN's time / its own": _mean(itemgetter("fit_times_faster"), ".2g"),
-        "both: GCN's time / its own": _mean(itemgetter("fit_predict_times_faster"), ".2g"),
+        "fit, s": mean_cell(itemgetter("fit"), ".2f"),
+        "fit and predict, s": mean_cell(itemgetter("fit_predict"), ".2f"),
+        "fit: GCN's time / its own": mean_cell(itemgetter("fit_times_faster"), ".2g"),
+        "both: GCN's time / its own": mean_cell(itemgetter("fit_predict_times_faster"), ".2g"),
         "rounds": lambda entry: str(len(entry.runs[0].metrics["fit_rounds"])),
     }
     notes = (
@@ -322,56 +360,18 @@ def seconds_table(records: list[Record]) -> Table | None:
         "regression make them within the fit.",
     )
     rows = _beyond(records, timing.TASK.name)
-    return _table("beyond_seconds", "Seconds", columns, rows, notes)
+    return table_of("beyond_seconds", "Seconds", columns, rows, notes)
 
 
 # --- cells ----------------------------------------------------------------------------------------
 
 
-def _table(
-    name: str,
-    title: str,
-    columns: Mapping[str, Cell],
-    rows: Iterable[Entry],
-    notes: tuple[str, ...],
-    first: str = "model",
-) -> Table | None:
-    lines = [
-        (entry.name, entry.dataset, *(cell(entry) for cell in columns.values())) for entry in rows
-    ]
-    return Table(name, title, (first, "data", *columns), lines, notes) if lines else None
-
-
-def _mean(score: Score, form: str = ".3f") -> Cell:
-    return lambda entry: format(mean(entry.values(score)), form)
-
-
-def _with_error(score: Score, form: str = ".3f") -> Cell:
-    return lambda entry: with_error(entry.values(score), form)
-
-
-def _with_error_of_size(per_class: int) -> Cell:
+def _error_cell_of_size(per_class: int) -> Cell:
     return lambda entry: with_error(entry.of_size(per_class).values(percent))
-
-
-def _difference(score: Score, form: str) -> Cell:
-    return lambda entry: with_error(entry.differences(score), form)
-
-
-def _count(entry: Entry) -> str:
-    return str(len(entry.runs))
-
-
-def _median_seconds(entry: Entry) -> str:
-    return f"{median(run.seconds for run in entry.runs):.1f}"
 
 
 def _beyond(records: list[Record], task: str) -> Iterator[Entry]:
     return entries(records, list(splits.MODELS), task=task)
-
-
-def _number(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
 
 
 def _several(counts: set[int], what: str) -> str:

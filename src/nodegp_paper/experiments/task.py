@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nodegp_paper.experiments.published import DATASETS
 from nodegp_paper.experiments.spec import Spec
 
 __all__ = ["Context", "Selection", "Task"]
@@ -43,3 +44,4 @@ class Task:
     run: Callable[[Spec, Context], dict[str, Any]]
     seconds: Callable[[Spec], float]  # on one core of an ordinary machine: a first guess
     alone: bool = False  # whether a run must not have another beside it
+    datasets: tuple[str, ...] = DATASETS  # that it can run on

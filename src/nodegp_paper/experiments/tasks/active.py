@@ -19,9 +19,22 @@ from nodegp_paper.experiments.scoring import curves_of, scores
 from nodegp_paper.experiments.spec import Spec
 from nodegp_paper.experiments.store import plain
 from nodegp_paper.experiments.task import Context, Selection, Task
+from nodegp_paper.experiments.tasks.zoo import GRAPHS, OURS
 from nodegp_paper.metrics import area_under_learning_curve
 
-__all__ = ["BEYOND", "LEARNERS", "N_LABELS", "PAIRS", "TASK", "area", "pair_name", "run"]
+__all__ = [
+    "BEYOND",
+    "LEARNERS",
+    "N_LABELS",
+    "PAIRS",
+    "TASK",
+    "ZOO",
+    "ZOO_GRAPHS",
+    "ZOO_LEARNERS",
+    "area",
+    "pair_name",
+    "run",
+]
 
 N_LABELS = 50
 STARTS = 10
@@ -130,7 +143,38 @@ BEYOND = Task(
 )
 
 
-# --- both -----------------------------------------------------------------------------------------
+# --- on other graphs ------------------------------------------------------------------------------
+
+ZOO_NAME = "zoo, active"
+# One without features, two whose neighbours mostly differ (one of them small), two of papers with
+# many isolated nodes or small components.
+ZOO_GRAPHS = ("acm", "chameleon", "citeseer-full", "polblogs", "wisconsin")
+# The others are compared with the first; the last is uncertainty sampling.
+ZOO_LEARNERS = tuple(pair_name(name, OURS) for name in ("hybrid", "sopt", "random", "margin"))
+
+
+def zoo_specs(selection: Selection) -> list[Spec]:
+    settings = {"labels": 4 if selection.quick else N_LABELS}
+    return [
+        Spec(ZOO_NAME, graph, learner, "", seed, settings)
+        for graph in selection.datasets
+        if graph in ZOO_GRAPHS or selection.quick  # which is to see that all works, on any graph
+        if OURS in selection.models
+        for learner in ZOO_LEARNERS
+        for seed in selection.seeds_of(STARTS, 2)
+    ]
+
+
+ZOO = Task(
+    ZOO_NAME,
+    zoo_specs,
+    run_beyond,
+    lambda spec: 10.0 * spec.settings["labels"] / N_LABELS,
+    datasets=GRAPHS,
+)
+
+
+# --- all of them ----------------------------------------------------------------------------------
 
 
 def area(accuracies: list[float]) -> float:
