@@ -27,7 +27,9 @@ _PARTS = 100
 
 
 def _by_metric(metric: Callable[..., Any]) -> property:
-    return property(lambda self: metric(self.y, self.proba), doc=metric.__doc__)
+    return property(
+        lambda self: metric(self.y, self.proba, weights=self.weights), doc=metric.__doc__
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +42,30 @@ class Evaluation:
     y: np.ndarray  # (n,) positions among the classes
     proba: np.ndarray  # (n, C)
     sets: np.ndarray | None = None  # (n, C) which classes are in each prediction set
+    # (n,) how many nodes each stands for, one on average; None for all alike
+    weights: np.ndarray | None = None
 
     accuracy = _by_metric(metrics.accuracy)
     log_loss = _by_metric(metrics.log_loss)
     brier = _by_metric(metrics.brier)
     calibration_error = _by_metric(metrics.expected_calibration_error)
-    reliability = _by_metric(metrics.reliability_curve)
+
+    @property
+    def reliability(self) -> metrics.ReliabilityCurve:
+        """Confidence against accuracy, in bins; every node counts alike."""
+        return metrics.reliability_curve(self.y, self.proba)
 
     @property
     def accuracy_error(self) -> float:
         """Standard error of the accuracy."""
-        return _standard_error(self.accuracy, len(self.y))
+        return _standard_error(self.accuracy, self._count)
+
+    @property
+    def _count(self) -> float:
+        """How many nodes that count alike would say as much."""
+        if self.weights is None:
+            return float(len(self.y))
+        return float(self.weights.sum() ** 2 / (self.weights**2).sum())
 
     @property
     def confusion(self) -> np.ndarray:
@@ -61,13 +76,14 @@ class Evaluation:
     @property
     def set_coverage(self) -> float:
         """Share of the prediction sets that hold the true class; NaN if there are no sets."""
-        hits = np.nan if self.sets is None else self.sets[np.arange(len(self.y)), self.y]
-        return float(np.mean(hits))
+        if self.sets is None:
+            return float("nan")
+        return float(np.average(self.sets[np.arange(len(self.y)), self.y], weights=self.weights))
 
     @property
     def set_coverage_error(self) -> float:
         """Standard error of that share."""
-        return _standard_error(self.set_coverage, len(self.y))
+        return _standard_error(self.set_coverage, self._count)
 
     @property
     def set_size(self) -> float:
@@ -81,7 +97,8 @@ class Evaluation:
             return None
         nodes, y, proba = self.nodes[sure], self.y[sure], self.proba[sure]
         sets = None if self.sets is None else self.sets[sure]
-        return replace(self, nodes=nodes, y=y, proba=proba, sets=sets)
+        weights = None if self.weights is None else self.weights[sure]
+        return replace(self, nodes=nodes, y=y, proba=proba, sets=sets, weights=weights)
 
     def scores(self, abstain_below: float | None = None) -> dict[str, Any]:
         """The numbers, by name; with ``abstain_below`` also those of :meth:`answered`."""
@@ -98,15 +115,17 @@ class Evaluation:
 
 
 def leave_one_out(model: Any, coverage: float | None = None) -> Evaluation:
-    """Of a fitted GraphGPClassifier: what its posterior says of each label without that label.
+    """Of a fitted GraphGPClassifier: what its posterior says of each label without that label and,
+    so that its class does not become the rarest by it, one of each other class.
 
-    Costs nothing. Hyper-parameters and temperature have seen all labels, so with very few of
-    them it is a little kind to the model. With ``coverage`` also prediction sets, each from the
-    scores of other labels.
+    Costs nothing. Labels count by how many nodes they stand for, as far as that can be told.
+    Weights of views and temperature have seen all labels, so with very few of them it is a little
+    kind to the model. With ``coverage`` also prediction sets, each from the scores of other labels.
     """
     y, proba = np.searchsorted(model.classes_, model.labels_), model.loo_proba_
-    sets = None if coverage is None else _cross_sets(proba, y, coverage)
-    return Evaluation("leave-one-out", model.classes_, model.labelled_, y, proba, sets)
+    weights = model.sampling_weights_
+    sets = None if coverage is None else _cross_sets(proba, y, coverage, weights)
+    return Evaluation("leave-one-out", model.classes_, model.labelled_, y, proba, sets, weights)
 
 
 def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = None) -> Evaluation:
@@ -180,17 +199,20 @@ def cross_validate(
     return Evaluation(f"{folds} folds", classes, labelled, targets, proba, sets)
 
 
-def _cross_sets(proba: np.ndarray, y: np.ndarray, coverage: float) -> np.ndarray:
+def _cross_sets(
+    proba: np.ndarray, y: np.ndarray, coverage: float, weights: np.ndarray
+) -> np.ndarray:
     """Prediction sets of labels by thresholds that these labels had no part in."""
     sets = np.zeros(proba.shape, dtype=bool)
     parts = np.arange(len(y)) % _PARTS
     for part in range(min(_PARTS, len(y))):
         here, rest = parts == part, parts != part
-        sets[here] = in_sets(proba[here], set_threshold(proba[rest], y[rest], coverage))
+        threshold = set_threshold(proba[rest], y[rest], coverage, weights[rest])
+        sets[here] = in_sets(proba[here], threshold)
     return sets
 
 
-def _standard_error(share: float, count: int) -> float:
+def _standard_error(share: float, count: float) -> float:
     return float(np.sqrt(share * (1 - share) / count))
 
 

@@ -2,7 +2,8 @@
 
 Everything here takes plain arrays and imports nothing of ours, so any model can be scored by it.
 Labels are class positions 0..C-1; a node without a label (-1) is refused, not skipped: choose the
-nodes to score before calling.
+nodes to score before calling. ``weights`` say how much each node counts, where some stand for
+more than others; by default all alike.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ReliabilityCurve:
     interval: NDArray[np.float64]  # (n_bins, 2) that holds the true accuracy in 95 % of cases
 
 
-def accuracy(y: ArrayLike, proba_or_pred: ArrayLike) -> float:
+def accuracy(y: ArrayLike, proba_or_pred: ArrayLike, weights: ArrayLike | None = None) -> float:
     """Share of right answers; takes class probabilities (n, C) or predicted classes (n,).
 
     Predicted classes are compared as they are, so they may be strings. Between equal
@@ -52,7 +53,7 @@ def accuracy(y: ArrayLike, proba_or_pred: ArrayLike) -> float:
     predictions = np.asarray(proba_or_pred)
     if predictions.ndim == 2:
         labels, proba = _check(y, predictions)
-        return float(np.mean(np.argmax(proba, axis=1) == labels))
+        return float(np.average(np.argmax(proba, axis=1) == labels, weights=weights))
     labels = np.asarray(y)
     if predictions.ndim != 1 or labels.shape != predictions.shape:
         raise ValueError(
@@ -71,18 +72,24 @@ def accuracy(y: ArrayLike, proba_or_pred: ArrayLike) -> float:
             f"y holds {labels.dtype} and the predictions {predictions.dtype}; "
             "pass both as names or both as class positions."
         )
-    return float(np.mean(labels == predictions))
+    return float(np.average(labels == predictions, weights=weights))
 
 
-def log_loss(y: ArrayLike, proba: ArrayLike, eps: float = LOG_LOSS_EPS) -> float:
+def log_loss(
+    y: ArrayLike,
+    proba: ArrayLike,
+    eps: float = LOG_LOSS_EPS,
+    weights: ArrayLike | None = None,
+) -> float:
     """Mean of -log p(true class), in nats, with p clipped to at least ``eps``."""
     if not 0 < eps < 1:
         raise ValueError(f"eps is {eps!r}; it must lie between 0 and 1.")
     labels, proba = _check(y, proba)
-    return float(-np.mean(np.log(np.clip(proba[np.arange(len(labels)), labels], eps, 1.0))))
+    of_truth = np.clip(proba[np.arange(len(labels)), labels], eps, 1.0)
+    return float(-np.average(np.log(of_truth), weights=weights))
 
 
-def brier(y: ArrayLike, proba: ArrayLike) -> float:
+def brier(y: ArrayLike, proba: ArrayLike, weights: ArrayLike | None = None) -> float:
     """Mean over nodes of sum_c (p_c - [y = c])^2: 0 is perfect, 2 is certain and wrong.
 
     This is Brier's own multi-class form; for two classes it is twice the one-sided score.
@@ -90,7 +97,7 @@ def brier(y: ArrayLike, proba: ArrayLike) -> float:
     labels, proba = _check(y, proba)
     error = proba.copy()
     error[np.arange(len(labels)), labels] -= 1.0
-    return float(np.mean(np.sum(error**2, axis=1)))
+    return float(np.average(np.sum(error**2, axis=1), weights=weights))
 
 
 def reliability_curve(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> ReliabilityCurve:
@@ -119,10 +126,14 @@ def wilson_interval(share: ArrayLike, count: ArrayLike) -> NDArray[np.float64]:
     return np.stack([middle - spread, middle + spread], axis=-1) / (count + square)[..., None]
 
 
-def expected_calibration_error(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> float:
+def expected_calibration_error(
+    y: ArrayLike, proba: ArrayLike, n_bins: int = 15, weights: ArrayLike | None = None
+) -> float:
     """Mean gap between top-label confidence and accuracy, over equal-width bins by their counts."""
     confidence, right, which, _ = confidence_bins(y, proba, n_bins)
-    return float(np.sum(np.abs(np.bincount(which, weights=right - confidence))) / len(which))
+    each = np.ones(len(which)) if weights is None else np.asarray(weights, np.float64)
+    gaps = np.bincount(which, weights=each * (right - confidence))
+    return float(np.sum(np.abs(gaps)) / each.sum())
 
 
 def confidence_bins(y: ArrayLike, proba: ArrayLike, n_bins: int) -> tuple[NDArray, ...]:

@@ -100,12 +100,16 @@ def class_shares(proba: np.ndarray, labelled: np.ndarray, labels_per_class: floa
     classes among the labels that these were made with; zero for classes without a label.
 
     Predictions are adjusted to shares and shares to predictions until both agree (Saerens, Latinne
-    and Decaestecker 2002). The labels' own shares are kept in it with a weight of one and more: an
-    expert's choice says something too, and predictions from few labels are not to be believed.
+    and Decaestecker 2002). The labels' own shares are kept in it with a weight of one and more, the
+    fewer labels there are and the more predictions are doubt: an expert's choice says something
+    too.
     """
     known = labelled > 0
-    keep = 1.0 + 5.0 / max(labels_per_class, 1e-9)
     own, shown = labelled[known], proba[:, known]
+    if len(own) < 2:
+        return labelled
+    doubt = -(shown * np.log(np.maximum(shown, _SMALLEST))).sum(axis=1).mean() / np.log(len(own))
+    keep = (1.0 + 5.0 / max(labels_per_class, 1e-9)) / max(1.0 - doubt, 1e-3)
     shares = own
     for _ in range(_STEPS):
         adjusted = shown * (shares / own)
@@ -126,8 +130,8 @@ def set_threshold(
     Conformal prediction (Sadinle, Lei and Wasserman 2019) with probabilities of labels left out in
     the place of a calibration set: if nodes to come were drawn like the labelled ones, and the
     model did not change by some labels more or less, a share ``coverage`` of the sets would hold
-    the truth. Where classes are labelled more or less often than they occur, ``weights`` set that right
-    (Tibshirani et al. 2019).
+    the truth. Where classes are labelled more or less often than they occur, ``weights`` set that
+    right (Tibshirani et al. 2019).
     """
     if not 0 < coverage < 1:
         raise ValueError(f"coverage is a share between 0 and 1, got {coverage!r}")

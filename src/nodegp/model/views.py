@@ -64,7 +64,7 @@ def candidates(domain: Domain, labels_per_class: float) -> list[Candidate]:
     if graph.links_alike:
         return found
     if has_edges:
-        found.append(_candidate("links in common", _COMMON_LINKS, 0.05, LINKS))
+        found.append(_candidate("links in common", _COMMON_LINKS, 0.1, LINKS))
     if alike_cost(domain.rows) <= _DEAREST:
         found.append(_candidate("nodes alike", _NEAR, 0.15, ALIKE))
         if has_edges:

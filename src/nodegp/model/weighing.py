@@ -23,7 +23,7 @@ _AMPLITUDE_SHARES = (0.8, 0.2)  # before any label
 _TURNS = 2  # groupings of the labels
 # The power of the labels' probability that counts. Views are fitted to the same few labels and
 # their losses go up and down together with luck: at 1, five labels too many would decide.
-_POWER = 0.25
+_POWER = 0.4
 # Of the scale of scores, in units of their spread: the usual log, and how far it strays.
 _LOG_SCALES = torch.linspace(-4.0, 2.5, 27, dtype=torch.float64)
 _USUAL, _SPREAD = 0.3, 1.0
