@@ -121,7 +121,9 @@ class FilterPolynomial:
         if not self.centred:
             return columns
         # Roots of degrees are the eigenvector of S at one: what is the same wherever one looks.
-        leading = torch.from_numpy(np.sqrt(operator.degrees + self.self_loops)).to(columns.dtype)
+        # Nodes without edges are not part of that: they share nothing with anybody.
+        roots = np.sqrt(operator.degrees + self.self_loops) * (operator.degrees > 0)
+        leading = torch.from_numpy(roots).to(columns.dtype)
         leading = leading / leading.norm().clamp_min(torch.finfo(columns.dtype).tiny)
         return columns - leading[:, None] * (leading @ columns)
 

@@ -26,7 +26,7 @@ _SMALLEST = 1e-300
 _BOUNDS = (-6.0, np.log(10.0))  # of log T
 # Of log T, for probabilities whose logs have a known spread: by how much it is below the log of
 # that spread as a rule, and how far it strays.
-_BELOW, _STRAYS = 0.8, 0.4
+_BELOW, _STRAYS = 0.85, 0.5
 _STEPS = 100
 
 

@@ -275,7 +275,7 @@ def fit_posterior(
     learnt = replace(
         recipe,
         filter=learnt_filter(recipe.filter, fit.posterior.prior),
-        kernel=kernels if len(kernels) > 1 else kernels[0],
+        kernel=kernels if isinstance(fit.posterior.prior, SumPrior) else kernels[0],
         likelihood=fit.likelihood,
     )
     return fit, FittedModel(

@@ -12,21 +12,20 @@ STAY = -1  # the group of labels that are never left out: the only ones of their
 def dealt_groups(targets: np.ndarray, order: np.ndarray, turn: int = 0) -> np.ndarray:
     """The group of each label: labels are dealt out class by class, about one of each to a group.
 
-    ``order`` says in which order those of a class are dealt. It should follow from what the labels
-    are and not from where they stand, or nodes in another order would be grouped otherwise.
-    ``turn`` is for another grouping of the same labels.
+    ``order`` says in which order those of a class are dealt, and classes too. It should follow from
+    what the labelled nodes are: with their numbers or the names of classes in its place, nodes in
+    another order or classes with other names would be grouped otherwise. ``turn`` is for another
+    grouping of the same labels.
     """
-    classes, counts = np.unique(targets, return_counts=True)
-    n_groups = _count(len(targets), len(classes))
+    by_class = [np.flatnonzero(targets == name) for name in np.unique(targets)]
+    n_groups = _count(len(targets), len(by_class))
     groups = np.full(len(targets), STAY)
     offset = 0
-    for place, (name, count) in enumerate(zip(classes, counts, strict=True)):
-        if count < 2:
-            continue
-        members = np.flatnonzero(targets == name)
-        members = members[np.argsort(order[members], kind="stable")]
-        groups[members] = (np.arange(count) + offset + turn * place) % n_groups
-        offset += count
+    dealt = [members for members in by_class if len(members) > 1]
+    for place, members in enumerate(sorted(dealt, key=lambda members: order[members].min())):
+        in_order = members[np.argsort(order[members], kind="stable")]
+        groups[in_order] = (np.arange(len(members)) + offset + turn * place) % n_groups
+        offset += len(members)
     return groups
 
 
