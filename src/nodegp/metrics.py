@@ -44,7 +44,9 @@ class ReliabilityCurve:
     interval: NDArray[np.float64]  # (n_bins, 2) that holds the true accuracy in 95 % of cases
 
 
-def accuracy(y: ArrayLike, proba_or_pred: ArrayLike, weights: ArrayLike | None = None) -> float:
+def accuracy(
+    y: ArrayLike, proba_or_pred: ArrayLike, weights: NDArray[np.float64] | None = None
+) -> float:
     """Share of right answers; takes class probabilities (n, C) or predicted classes (n,).
 
     Predicted classes are compared as they are, so they may be strings. Between equal
@@ -79,7 +81,7 @@ def log_loss(
     y: ArrayLike,
     proba: ArrayLike,
     eps: float = LOG_LOSS_EPS,
-    weights: ArrayLike | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> float:
     """Mean of -log p(true class), in nats, with p clipped to at least ``eps``."""
     if not 0 < eps < 1:
@@ -89,7 +91,7 @@ def log_loss(
     return float(-np.average(np.log(of_truth), weights=weights))
 
 
-def brier(y: ArrayLike, proba: ArrayLike, weights: ArrayLike | None = None) -> float:
+def brier(y: ArrayLike, proba: ArrayLike, weights: NDArray[np.float64] | None = None) -> float:
     """Mean over nodes of sum_c (p_c - [y = c])^2: 0 is perfect, 2 is certain and wrong.
 
     This is Brier's own multi-class form; for two classes it is twice the one-sided score.
@@ -127,7 +129,7 @@ def wilson_interval(share: ArrayLike, count: ArrayLike) -> NDArray[np.float64]:
 
 
 def expected_calibration_error(
-    y: ArrayLike, proba: ArrayLike, n_bins: int = 15, weights: ArrayLike | None = None
+    y: ArrayLike, proba: ArrayLike, n_bins: int = 15, weights: NDArray[np.float64] | None = None
 ) -> float:
     """Mean gap between top-label confidence and accuracy, over equal-width bins by their counts."""
     confidence, right, which, _ = confidence_bins(y, proba, n_bins)

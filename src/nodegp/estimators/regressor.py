@@ -18,21 +18,23 @@ from nodegp.inducing import Inducing
 from nodegp.labels import as_labels, is_labelled, of_one_type
 from nodegp.likelihoods import Likelihood
 from nodegp.model import FittedRegressor, Recipe, fit_regressor
-from nodegp.model.recipe import REGRESSION, Kernels
+from nodegp.model.recipe import DEFAULT_REGRESSION, REGRESSION, Kernels
+from nodegp.model.regressor import select_regressor
+from nodegp.model.weighing import Score
 from nodegp.preprocessing import Preprocessing
 
 __all__ = ["GraphGPRegressor"]
 
 
 class GraphGPRegressor(RegressorMixin, GraphGP):
-    """Bayesian regression on the nodes of a graph: GraphGPClassifier's prior, Gaussian noise.
+    """Bayesian regression on the nodes of a graph: GraphGPClassifier's views, Gaussian noise.
 
     Targets are standardised inside; everything is returned in their own units, except
     ``predict_latent`` and ``sample_latent``, which are in standard units
     (``target_mean_``, ``target_scale_``). Parameters are those of GraphGPClassifier that apply;
-    unlabelled is NaN unless another value is given. The kernel is RBF by default, variance,
-    lengthscale and noise learnt. ``loo_mean_`` and ``loo_std_`` are the leave-one-out
-    predictions of the labelled nodes.
+    unlabelled is NaN unless another value is given. By default views of the graph are weighed by
+    leave-one-out predictions (``selection_``) and summed; their variances and the noise are then
+    learnt. ``loo_mean_`` and ``loo_std_`` are the leave-one-out predictions of the labelled nodes.
     """
 
     model_: FittedRegressor
@@ -44,7 +46,7 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
 
     def __init__(
         self,
-        recipe: Recipe | None = None,
+        recipe: Recipe | str = "auto",
         kernel: Kernels | None = None,
         filter: Filter | str | None = None,
         likelihood: Likelihood | str | None = None,
@@ -68,9 +70,16 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
 
     def fit(self, X: Any, y: Any = None, *, label_confidence: Any = None) -> Self:
         """Fit to a graph some of whose nodes have a target; NaN where there is none."""
-        if not isinstance(self.recipe, Recipe | None):
-            raise ValueError(f"recipe must be a Recipe object or None, got {self.recipe!r}")
-        recipe = replace(self._with_parts(self.recipe or REGRESSION, self.filter), calibrate=False)
+        if not isinstance(self.recipe, Recipe) and self.recipe != "auto":
+            raise ValueError(f"recipe must be 'auto' or a Recipe object, got {self.recipe!r}")
+        is_open = self.filter == "auto" or (self.recipe == "auto" and self.filter is None)
+        base = DEFAULT_REGRESSION if is_open else REGRESSION
+        if isinstance(self.recipe, Recipe):
+            base = self.recipe
+        recipe = self._with_parts(base, None if is_open else self.filter)
+        recipe = replace(recipe, calibrate=False)
+        if is_open and isinstance(recipe.kernel, tuple):
+            raise ValueError("several kernels go with a sum of filters; name the filter")
         if recipe.likelihood.classifies:
             raise ValueError(
                 f"{recipe.likelihood!r} is for classes: use GraphGPClassifier, or "
@@ -78,10 +87,15 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
             )
         start = self._start(X, y, label_confidence, recipe)
         with self._watched():
-            model = fit_regressor(
-                start.domain, start.observations, recipe, self._settings(), self._report
-            )
+            fit = select_regressor if is_open else fit_regressor
+            model = fit(start.domain, start.observations, recipe, self._settings(), self._report)
         return self._finish(model, start)
+
+    @property
+    def selection_(self) -> list[Score]:
+        """What each view of the graph is worth, if there was a choice; else empty."""
+        check_is_fitted(self, "model_")
+        return list(self.model_.selection)
 
     def predict(self, X: Any = None, nodes: Any = None, return_std: bool = False) -> Any:
         """Predictive mean of each node, and the standard deviation of an observation there

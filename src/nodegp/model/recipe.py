@@ -22,6 +22,7 @@ from nodegp.prior import Domain, Prior, make_prior
 
 __all__ = [
     "DEFAULT",
+    "DEFAULT_REGRESSION",
     "HUB_DISCOUNT",
     "MANY_LABELS",
     "REGRESSION",
@@ -132,7 +133,10 @@ def paper_recipe(likelihood: Likelihood | None = None) -> Recipe:
     )
 
 
-# Of numbers: the paper's filter, and a kernel whose hyper-parameters they are many enough to tell.
+# What every view that is weighed for numbers shares; the filter stands for any.
+DEFAULT_REGRESSION = Recipe(Identity(), None, Gaussian(), calibrate=False, name="auto")
+
+# Of numbers with a filter that is named: a kernel whose hyper-parameters they can tell.
 REGRESSION = Recipe(
     NeighbourMean(),
     RBF(),

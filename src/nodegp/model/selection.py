@@ -3,20 +3,26 @@ are summed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from torch import Tensor
 
 from nodegp.kernels import Kernel
 from nodegp.model.fitted import Report, Settings, silent
 from nodegp.model.recipe import Recipe, bias_variance, prior_variance
-from nodegp.model.views import Candidate, averaged, candidates, label_covariances
-from nodegp.model.weighing import Score, Weights, weigh
+from nodegp.model.views import Candidate, averaged, candidates, label_covariances, learnable
+from nodegp.model.weighing import Score, Weights, weigh, weigh_numbers
 from nodegp.prior import Domain
 
-__all__ = ["choose_recipe"]
+__all__ = ["choose_recipe", "choose_regression"]
 
 _ENOUGH = 200  # labels to weigh views by
+_MANY = 20.0  # labels per class that numbers stand for
+_HYPERPRIOR = 1.0
+
+Weigh = Callable[[Tensor, np.ndarray, np.ndarray], Weights]
 
 
 def choose_recipe(
@@ -35,16 +41,55 @@ def choose_recipe(
     inducing points, which no sum of functions has, it is the one view that is best."""
     per_class = len(targets) / n_classes
     variance, bias = prior_variance(per_class), bias_variance(per_class)
+
+    def by_labels(covariances: Tensor, some: np.ndarray, shares: np.ndarray) -> Weights:
+        return weigh(covariances, targets[some], shares, variance, bias)
+
     looks = candidates(domain, per_class)
-    may_sum = settings.may_sum(len(targets)) and base.kernel is None
+    return _choose(domain, nodes, looks, by_labels, variance, bias, base, settings, report)
+
+
+def choose_regression(
+    domain: Domain,
+    nodes: np.ndarray,
+    numbers: np.ndarray,
+    base: Recipe,
+    settings: Settings,
+    report: Report = silent,
+) -> tuple[Recipe, tuple[Score, ...]]:
+    """The same for numbers, in standard units. How much of their variance each view has, and the
+    noise, is then learnt from there: numbers say more than classes."""
+
+    def by_numbers(covariances: Tensor, some: np.ndarray, shares: np.ndarray) -> Weights:
+        return weigh_numbers(covariances, numbers[some], shares)
+
+    looks = candidates(domain, _MANY)
+    recipe, scores = _choose(domain, nodes, looks, by_numbers, 1.0, 0.0, base, settings, report)
+    if base.kernel is None:
+        recipe = replace(learnable(recipe), hyperprior_std=_HYPERPRIOR)
+    return recipe, scores
+
+
+def _choose(
+    domain: Domain,
+    nodes: np.ndarray,
+    looks: list[Candidate],
+    weighed: Weigh,
+    variance: float,
+    bias: float,
+    base: Recipe,
+    settings: Settings,
+    report: Report,
+) -> tuple[Recipe, tuple[Score, ...]]:
+    may_sum = settings.may_sum(len(nodes)) and base.kernel is None
     if not may_sum:
         looks = [look for look in looks if look.view.relation is None]
-    if len(targets) > _ENOUGH:
-        some = np.linspace(0, len(targets) - 1, _ENOUGH).astype(np.intp)
-        nodes, targets = nodes[some], targets[some]
+    some = np.arange(len(nodes))
+    if len(nodes) > _ENOUGH:
+        some = np.linspace(0, len(nodes) - 1, _ENOUGH).astype(np.intp)
     kernel = base.kernel if isinstance(base.kernel, Kernel) else None
-    covariances = label_covariances(looks, domain, nodes, kernel)
-    found = weigh(covariances, targets, np.array([look.share for look in looks]), variance, bias)
+    covariances = label_covariances(looks, domain, nodes[some], kernel)
+    found = weighed(covariances, some, np.array([look.share for look in looks]))
     variance *= found.amplitude
     if may_sum:
         recipe, weights = averaged(looks, found.views, variance, bias, base)

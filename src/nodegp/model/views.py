@@ -16,7 +16,14 @@ from nodegp.model.recipe import HUB_DISCOUNT, Recipe, far_neighbours, with_bias
 from nodegp.prior import Domain, make_prior
 from nodegp.prior.edges import ALIKE, BOTH, LINKS, alike_cost
 
-__all__ = ["Candidate", "averaged", "candidates", "label_covariances", "planning_recipe"]
+__all__ = [
+    "Candidate",
+    "averaged",
+    "candidates",
+    "label_covariances",
+    "learnable",
+    "planning_recipe",
+]
 
 _NEAR = PageRank(0.085, order=7, hub_discount=HUB_DISCOUNT, fixed=("strength",))
 _FAR_LINKS = PageRank(0.085, order=7, centred=True, fixed=("strength",))
@@ -114,6 +121,13 @@ def averaged(
 
 def _scaled(kernel: Kernel, variance: float) -> Kernel:
     return kernel.with_parameters({"variance": float(variance)})
+
+
+def learnable(recipe: Recipe) -> Recipe:
+    """The same with the hyper-parameters of its kernels to be learnt."""
+    kernels = recipe.kernel if isinstance(recipe.kernel, tuple) else (recipe.kernel,)
+    free = tuple(replace(kernel, fixed=()) for kernel in kernels if kernel is not None)
+    return replace(recipe, kernel=free if isinstance(recipe.kernel, tuple) else free[0])
 
 
 def planning_recipe(recipe: Recipe) -> Recipe:

@@ -7,6 +7,7 @@ groups become probabilities by one scale; how likely they make the labels is wha
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor
 from nodegp.linalg import ridge_inverse
 from nodegp.model.groups import STAY, dealt_groups
 
-__all__ = ["Score", "Weights", "left_out_scores", "weigh"]
+__all__ = ["Score", "Weights", "left_out_scores", "weigh", "weigh_numbers"]
 
 AMPLITUDES = (1.0, 8.0)  # of the prior variance, in units of the usual one
 _AMPLITUDE_SHARES = (0.8, 0.2)  # before any label
@@ -27,6 +28,7 @@ _POWER = 0.4
 # Of the scale of scores, in units of their spread: the usual log, and how far it strays.
 _LOG_SCALES = torch.linspace(-4.0, 2.5, 27, dtype=torch.float64)
 _USUAL, _SPREAD = 0.3, 1.0
+_NOISES = (0.03, 0.1, 0.3, 1.0, 3.0)  # of numbers, beside a prior variance of one
 
 
 class Score(NamedTuple):
@@ -34,7 +36,9 @@ class Score(NamedTuple):
 
     name: str
     weight: float  # its share of the prior variance; 0 if it was left out
-    log_loss: float | None  # of labels left out, per label; None if there was nothing to go by
+    # Of labels left out, per label; None if there was nothing to go by. Of numbers it is that of
+    # their density.
+    log_loss: float | None
 
 
 class Weights(NamedTuple):
@@ -68,6 +72,26 @@ def weigh(
     weights /= weights.sum()
     amplitude = float(np.exp(weights.sum(0) @ np.log(AMPLITUDES)))
     return Weights(weights.sum(1), amplitude, losses.numpy().min(1) / len(judged))
+
+
+def weigh_numbers(kernels: Tensor, numbers: np.ndarray, shares: np.ndarray) -> Weights:
+    """The same for targets that are numbers, in standard units: by the density that each view gives
+    those left out, one at a time, at the noise and the scale that suit it best."""
+    if len(numbers) < 3:
+        return Weights(shares / shares.sum(), 1.0, None)
+    y = torch.from_numpy(numbers).to(kernels.dtype)
+    losses = torch.full((len(kernels), len(_NOISES)), torch.inf, dtype=kernels.dtype)
+    for which, noise in enumerate(_NOISES):
+        inverse = torch.stack([ridge_inverse(K, noise) for K in kernels])
+        precision = inverse.diagonal(dim1=1, dim2=2)  # of what is left to know of each without it
+        error = (inverse @ y) / precision
+        scale = (error.square() * precision).mean(1, keepdim=True).clamp_min(1e-12)
+        squares = error.square() * precision / scale
+        losses[:, which] = 0.5 * (squares + (2 * math.pi * scale / precision).log()).sum(1)
+    best = losses.numpy().min(1)
+    log_weights = np.log(shares) - _POWER * (best - best.min())
+    weights = np.exp(log_weights - log_weights.max())
+    return Weights(weights / weights.sum(), 1.0, best / len(numbers))
 
 
 def left_out_scores(
