@@ -68,6 +68,24 @@ class Evaluation:
         return float(self.weights.sum() ** 2 / (self.weights**2).sum())
 
     @property
+    def gain(self) -> float:
+        """By how much the log loss is below that of guessing by how common classes are, in nats."""
+        return float(np.average(self._gains, weights=self.weights))
+
+    @property
+    def gain_error(self) -> float:
+        """Standard error of that."""
+        spread = np.average((self._gains - self.gain) ** 2, weights=self.weights)
+        return float(np.sqrt(spread / max(self._count - 1.0, 1.0)))
+
+    @property
+    def _gains(self) -> np.ndarray:
+        shares = np.bincount(self.y, self.weights, len(self.classes)) + 1.0
+        guess = (shares / shares.sum())[self.y]
+        of_truth = np.clip(self.proba[np.arange(len(self.y)), self.y], metrics.LOG_LOSS_EPS, 1.0)
+        return np.log(of_truth) - np.log(guess)
+
+    @property
     def confusion(self) -> np.ndarray:
         """(C, C) counts: true class by predicted class."""
         classes = range(len(self.classes))
@@ -103,6 +121,7 @@ class Evaluation:
     def scores(self, abstain_below: float | None = None) -> dict[str, Any]:
         """The numbers, by name; with ``abstain_below`` also those of :meth:`answered`."""
         names = ["accuracy", "accuracy_error", "log_loss", "brier", "calibration_error"]
+        names += ["gain", "gain_error"]
         if self.sets is not None:
             names += ["set_coverage", "set_coverage_error", "set_size"]
         scores = {"how": self.how, "n": len(self.y)} | {k: getattr(self, k) for k in names}

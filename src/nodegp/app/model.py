@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from nodegp.app.belief import belief, views_in_words
 from nodegp.app.frontend import OptionError
 from nodegp.component import aliases
 from nodegp.estimators import GraphGPClassifier
@@ -78,11 +79,14 @@ def describe(model: GraphGPClassifier, graph: Graph) -> dict[str, Any]:
     """A fitted model in numbers.
 
     ``classes``, ``labels`` (how many) and ``label_counts`` by class; ``nodes``, ``edges`` and
-    ``features`` of the graph; ``recipe``, the name of the one that was taken, and
-    ``selection``, how each did if there was a choice; the names of ``filter``, ``kernel`` and
+    ``features`` of the graph; ``recipe``, its name, ``selection``, what each view of the graph is
+    worth if there was a choice, and ``views``, the same in words; the names of ``filter``,
+    ``kernel`` and
     ``likelihood``; ``hyperparameters`` by path, and which of them were ``learnt``; ``temperature``,
-    ``elbo``, ``converged``; and the scores of ``leave_one_out``.
+    ``elbo``, ``converged``; the scores of ``leave_one_out``, and ``belief``, what they come to.
     """
+    selection = [score._asdict() for score in model.selection_]
+    left_out = leave_one_out(model).scores()
     parts = (model.prior_, model.likelihood_)
     return {
         "classes": model.classes_,
@@ -92,7 +96,8 @@ def describe(model: GraphGPClassifier, graph: Graph) -> dict[str, Any]:
         "edges": graph.n_edges,
         "features": graph.n_features,
         "recipe": model.recipe_.name,
-        "selection": [score._asdict() for score in model.selection_],
+        "selection": selection,
+        "views": views_in_words(selection),
         "filter": type(model.filter_).__name__,
         "kernel": " + ".join(type(kernel).__name__ for kernel in kernels_of(model.prior_)),
         "likelihood": type(model.likelihood_).__name__,
@@ -101,5 +106,6 @@ def describe(model: GraphGPClassifier, graph: Graph) -> dict[str, Any]:
         "temperature": model.temperature_,
         "elbo": model.elbo_,
         "converged": model.converged_,
-        "leave_one_out": leave_one_out(model).scores(),
+        "leave_one_out": left_out,
+        "belief": belief(left_out),
     }

@@ -173,9 +173,12 @@ def model_facts(info: dict[str, Any], verbose: bool = False) -> list[tuple[str, 
             f"{scores['accuracy']:.1%} right (± {scores['accuracy_error']:.1%}), log loss "
             f"{scores['log_loss']:.3f}, calibration error {scores['calibration_error']:.3f}",
         ),
+        ("believe it", info["belief"]),
         ("model", f"{recipe}, {info['likelihood']}"),
         ("probabilities", "the model's own" if temperature == 1.0 else calibration),
     ]
+    if info["views"]:
+        facts.insert(3, ("what counts", info["views"]))
     if not info["converged"]:
         facts.append(("warning", "the fit did not converge"))
     if verbose:
