@@ -24,7 +24,7 @@ from nodegp.inference.moments import (
     smallest_precision,
     vague,
 )
-from nodegp.inference.shared import shared_classes, shared_precisions
+from nodegp.inference.shared import MANY_CLASSES, shared_classes, shared_precisions
 from nodegp.likelihoods import Expectation, Likelihood
 from nodegp.posterior import Marginals, Sites
 
@@ -73,7 +73,10 @@ def evaluate(projection: Projection, likelihood: Likelihood, labels: Labels, sit
 
 def _expectation(likelihood: Likelihood, labels: Labels, at: Marginals) -> Expectation:
     """The likelihood's expectation, a bounded number of labels at a time."""
-    step = max(budget.passing // (likelihood.fit_points * at.mean.shape[1]), 1)
+    n_latents = at.mean.shape[1]
+    # Of hundreds of latents in pieces that memory is not asked for anew each time.
+    entries = budget.passing if n_latents <= MANY_CLASSES else budget.block // 2
+    step = max(entries // (likelihood.fit_points * n_latents), 1)
     if len(at.mean) <= step:
         return likelihood.expectation(labels.y, *at, labels.confidence)
     pieces = zip(*(t.split(step) for t in (labels.y, *at, labels.confidence)), strict=True)

@@ -36,7 +36,8 @@ def select_classifier(
     ``base`` has the parts that all of them share."""
     with threads_for(max(len(observations.nodes), domain.n_nodes // 20)):
         every, targets = encode(observations.labels, classes)
-        may_sum = settings.may_sum(len(targets))
+        n_latents = base.likelihood.n_latents(len(every))
+        may_sum = settings.may_sum(base.likelihood, n_latents, len(targets))
         recipes = candidates(domain, len(targets) / len(every), base, may_sum)
         sample = observations
         if len(targets) > _ENOUGH:
