@@ -397,3 +397,10 @@ def test_every_damage_damages():
             damage(sheet, random.Random(seed))
             results.add(sheet.written("csv"))
         assert results - {whole.written("csv")}, damage.__name__
+
+
+def test_the_fuzzer_makes_nothing_that_ends_its_own_process():
+    for items in ([np.datetime64("NaT"), np.True_], [np.datetime64("2020"), np.False_]):
+        with pytest.raises(TypeError, match="crashes"):
+            arrays._arrow(items)
+    assert arrays._arrow([np.datetime64("2020-01-01")]).type == pa.date32()
