@@ -54,10 +54,10 @@ def arrow_table(frame: Any, what: str) -> pa.Table:
 def _check_dates(frame: Any, what: str) -> None:
     """Refuse a pandas column of numpy's dates and other things: pyarrow ends the process at one of
     dates and numpy's booleans."""
-    if not type(frame).__module__.startswith("pandas.") or getattr(frame, "ndim", 0) != 2:
+    if type(frame).__module__.partition(".")[0] != "pandas" or getattr(frame, "ndim", 0) != 2:
         return
     for place, (name, dtype) in enumerate(frame.dtypes.items()):
-        kinds = set(map(type, frame.iloc[:, place])) if dtype == object else set()
+        kinds = set(map(type, frame.iloc[:, place])) if str(dtype) == "object" else set()
         dates = [kind for kind in kinds if issubclass(kind, np.datetime64 | np.timedelta64)]
         if dates and len(kinds) > 1:
             other = next(kind for kind in kinds if kind is not dates[0])
