@@ -20,7 +20,7 @@ from nodegp.inducing import Exact, Labelled, Points, choose
 from nodegp.inference import Dual, shared
 from nodegp.inference.moments import gradients, posterior_arrays, posterior_moments
 from nodegp.inference.sites import Labels, evaluate, solve, start_sites
-from nodegp.kernels import RBF
+from nodegp.kernels import RBF, Cosine
 from nodegp.likelihoods import RobustMax, Softmax
 from nodegp.linalg import QuadraticForms
 from nodegp.posterior import Sites
@@ -157,6 +157,29 @@ def test_all_that_is_asked_of_a_model_is_answered(
     exact = fitted()
     assert isinstance(exact.posterior_.gain, torch.Tensor)
     np.testing.assert_allclose(loaded.predict_proba(), exact.predict_proba(), atol=0.05)
+
+
+def test_what_it_costs_is_little(monkeypatch):
+    """Accuracy within half a point and log loss within 0.02, of unlabelled nodes."""
+    n_classes, rng = 60, np.random.default_rng(1)
+    y = np.arange(8 * n_classes) % n_classes
+    X = rng.standard_normal((n_classes, 24))[y] + 1.5 * rng.standard_normal((len(y), 24))
+    ends = rng.integers(0, 8, (2, len(y)))
+    edges = np.stack([y + n_classes * ends[0], y + n_classes * ends[1]], 1)
+    graph = nodegp.Graph.from_edges(edges, n_nodes=len(y), features=X)
+    hidden = np.arange(len(y)) >= 3 * n_classes
+    scores = []
+    for many in (n_classes, n_classes - 1):
+        monkeypatch.setattr(shared, "MANY_CLASSES", many)
+        model = GraphGPClassifier(filter="propagation", kernel=Cosine(1.75).learn())
+        proba = model.fit(graph, np.where(hidden, -1, y)).predict_proba()[hidden]
+        assert isinstance(model.posterior_.gain, OwnClassGains) == (many < n_classes)
+        loss = -np.log(proba[np.arange(len(proba)), y[hidden]]).mean()
+        scores.append((loss, (proba.argmax(1) == y[hidden]).mean()))
+    (exact_loss, exact_accuracy), (loss, accuracy) = scores
+    assert 0.5 < exact_accuracy < 0.99
+    assert accuracy > exact_accuracy - 0.005
+    assert loss < exact_loss + 0.02
 
 
 def test_a_file_with_a_latent_that_is_not_there_is_refused():

@@ -41,6 +41,7 @@ __all__ = [
 
 
 _SMALLEST_RATE = 1e-4  # of a step that is halved until it goes up
+_SMALLEST_SHARED_RATE = 0.2  # where precisions may be held instead
 
 
 class Labels(NamedTuple):
@@ -180,7 +181,9 @@ def solve(
         moved = Sites(moved.lambda1, _allowed(moved.lambda2, floor, own))
         proposal = evaluate(projection, likelihood, labels, moved)
         rate = full_rate
-        while not proposal.elbo >= state.elbo and rate >= _SMALLEST_RATE:
+        may_hold = own is not None and not holds_precisions
+        smallest = _SMALLEST_SHARED_RATE if may_hold else _SMALLEST_RATE
+        while not proposal.elbo >= state.elbo and rate >= smallest:
             accelerate.forget()
             nearer = (torch.lerp(a, b, rate) for a, b in zip(state.sites, target, strict=True))
             proposal = evaluate(projection, likelihood, labels, Sites(*nearer))
@@ -188,7 +191,7 @@ def solve(
         if proposal.elbo >= state.elbo:
             state = proposal
             trace.append(state.elbo)
-        elif own is None or holds_precisions:
+        elif not may_hold:
             # Nowhere to go that the floating-point ELBO can tell is up.
             return Solution(state, trace, distance < max(10 * tol, 1e-5))
         else:
