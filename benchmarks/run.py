@@ -24,7 +24,9 @@ import torch
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
+from nodegp.inducing import Exact
 from nodegp.inference import sites
+from nodegp.inference.moments import smallest_precision
 from nodegp.kernels import Polynomial
 
 HERE = Path(__file__).resolve().parent
@@ -152,16 +154,16 @@ def floor(results: Results, repeats: int) -> None:
     data = nodegp.load_dataset("cora")
     model = paper_model("cora", offset_fixed=True).fit(data.graph, data.labels("train"))
     K = _labelled_covariance(model)
-    projection = sites.Exact(K)
+    projection = Exact(K)
     labels = sites.Labels(
         torch.from_numpy(data.y[model.labelled_]), torch.ones(len(K), dtype=K.dtype)
     )
     start = sites.start_sites(projection, model.likelihood_, labels, 7)
     state = sites.evaluate(projection, model.likelihood_, labels, start)
-    bound = sites.smallest_precision(projection)
+    bound = smallest_precision(projection)
 
     def step() -> None:
-        target = sites.sites_from(state.expectation, state.labels, bound)
+        target = sites.sites_from(state.expectation, state.label_marginals, bound)
         moved = [torch.lerp(a, b, 0.7) for a, b in zip(state.sites, target, strict=True)]
         sites.evaluate(projection, model.likelihood_, labels, sites.Sites(*moved))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from helpers import random_graph, smooth_classes
@@ -59,3 +60,12 @@ def write_tables(folder: Path, n_nodes: int = 40, n_labels: int = 20) -> tuple[G
     write_csv(folder / "edges.csv", [["from", "to"], *edges])
     write_csv(folder / "truth.csv", [["node", "kind"], *map(list, zip(ids, truth, strict=True))])
     return graph, truth
+
+
+def fitted_folder(place: Path) -> Path:
+    """A folder with the tables and the model of :data:`FIT`."""
+    write_tables(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        run(FIT)
+    return place

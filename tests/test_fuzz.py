@@ -25,7 +25,7 @@ from tables import write_csv, write_tables
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import fuzz
-from fuzzing import arrays, content, judge, running, sheets, world
+from fuzzing import arrays, content, judge, plain, running, sheets, world
 
 FIT = [
     "fit",
@@ -397,3 +397,17 @@ def test_every_damage_damages():
             damage(sheet, random.Random(seed))
             results.add(sheet.written("csv"))
         assert results - {whole.written("csv")}, damage.__name__
+
+
+def test_the_fuzzer_makes_nothing_that_ends_its_own_process():
+    for items in ([np.datetime64("NaT"), np.True_], [np.datetime64("2020"), np.False_]):
+        with pytest.raises(TypeError, match="crashes"):
+            arrays._arrow(items)
+    assert arrays._arrow([np.True_, np.False_]).type == pa.bool_()
+
+
+@pytest.mark.parametrize("separator", [";", "|", ",", "\t"])
+def test_the_judge_reads_what_is_separated_otherwise(separator, tmp_path):
+    path = tmp_path / "edges.tsv"
+    path.write_text(f"from{separator}to\na{separator}b\n")
+    assert plain.column_of(path, "to") == ["b"]

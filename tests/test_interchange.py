@@ -329,6 +329,17 @@ def test_an_index_of_pandas_is_an_id_when_named_and_never_a_feature():
     )
 
 
+@pytest.mark.parametrize("date", [np.datetime64("NaT"), np.datetime64("2020-01-01")])
+def test_dates_beside_booleans_do_not_end_the_process(date):
+    """pyarrow 26 has a segmentation fault there."""
+    mixed = pd.Series([date, np.True_, date], dtype=object)
+    nodes = pd.DataFrame({"paper": NODES["paper"], "seen": mixed})
+    with pytest.raises(
+        ValueError, match="'seen' of the nodes table has a datetime64 beside a bool"
+    ):
+        Graph.from_dataframes(nodes, KINDS["pandas"](EDGES), **COLUMNS)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_embeddings_are_lists_of_one_length(kind):
     vectors = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]

@@ -99,7 +99,7 @@ def labels(plain: Any, rng: random.Random) -> Any:
         list, tuple, _objects, _objects, np.array, pd.Series, lambda v: pd.Series(v, dtype=object),
         pd.Categorical, lambda v: pd.Series(v).convert_dtypes(),
         lambda v: pl.Series(v, strict=True),
-        pa.array, torch.tensor, lambda v: np.array(v)[:, None],
+        _arrow, torch.tensor, lambda v: np.array(v)[:, None],
         lambda v: pd.array(v, dtype="Int64"),
         lambda v: pd.array(v, dtype="boolean"), lambda v: pd.array(v, dtype="string"),
         lambda v: np.ma.masked_array(v, [i % 5 == 0 for i in range(N)]),
@@ -147,7 +147,7 @@ def names(plain: Any, rng: random.Random) -> Any:
     if rng.random() < 0.5:
         items = [*items[:-1], odd]
     containers: list[Callable[[Any], Any]] = [
-        list, tuple, np.array, _objects, pd.Series, pd.Index, pa.array,
+        list, tuple, np.array, _objects, pd.Series, pd.Index, _arrow,
         lambda v: pl.Series(v, strict=True),
         lambda v: np.array(v).astype(rng.choice(_DTYPES)), lambda v: pd.Series(v).convert_dtypes(),
         lambda v: np.array(v)[:, None], lambda v: v[:-1],
@@ -167,7 +167,7 @@ def confidence(rng: random.Random) -> Any:
         list, _objects, np.array, pd.Series, lambda v: pd.Series(v).convert_dtypes(), torch.tensor,
         lambda v: np.array(v).astype(rng.choice(_DTYPES)), lambda v: np.array(v)[:, None],
         lambda v: np.ma.masked_greater(np.array(v, float), 0.7), lambda v: v[:-1],
-        lambda v: v[0], pa.array,
+        lambda v: v[0], _arrow,
     ]  # fmt: skip
     return _contained(items, containers, rng)
 
@@ -176,6 +176,14 @@ def _objects(items: Any) -> np.ndarray:
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array
+
+
+def _arrow(items: Any) -> pa.Array:
+    """An array of Arrow; an error where Arrow itself would end the process."""
+    kinds = set(map(type, items))
+    if np.bool_ in kinds and any(issubclass(kind, np.datetime64) for kind in kinds):
+        raise TypeError("pyarrow crashes at numpy's dates beside its booleans")
+    return pa.array(items)
 
 
 def _contained(items: Any, containers: list[Callable[[Any], Any]], rng: random.Random) -> Any:

@@ -26,6 +26,9 @@ def _text_rows(path: Path) -> list[list[str]]:
     text = content.decode("utf-8-sig", "replace")  # columns that are not read may be anything
     tabs = ".tsv" in path.name or (".txt" in path.name and "\t" in text.lstrip().splitlines()[0])
     delimiter = "\t" if tabs else ","
+    first = text.lstrip().splitlines()[0]
+    if delimiter not in first:  # another one is found out by whatever is in the first line
+        delimiter = next((other for other in "\t,;|" if other in first), delimiter)
     return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
 
 

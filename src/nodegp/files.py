@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 __all__ = ["check_place", "clear_unfinished", "open_atomically", "write_atomically"]
 
+_SIGN = "[0-9a-f]" * 16  # what the name of a file ends in until it is whole
+_JUST_MADE = 2.0  # seconds in which a writer has locked its file for sure
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows tells text files apart
 
 
@@ -24,8 +28,27 @@ def check_place(path: Path) -> None:
 
 def clear_unfinished(folder: Path) -> None:
     """Remove what writers that were killed have left in a folder that no other writes to now."""
-    for path in folder.glob(f".*.{'[0-9a-f]' * 16}"):
+    for path in folder.glob(f".*.{_SIGN}"):
         path.unlink(missing_ok=True)
+
+
+def _clear_abandoned(path: Path) -> None:
+    """Remove what writers of this file that were killed have left beside it."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{_SIGN}"):
+        with suppress(OSError):  # a writer is at it, or it is not ours to remove
+            if time.time() - left.stat().st_mtime > _JUST_MADE:
+                with left.open("r+b") as file:
+                    _lock(file)
+                left.unlink()
+
+
+def _lock(file: BinaryIO) -> None:
+    """Hold a lock that ends with the file, or with the process; an error if another holds it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where a file that is open cannot be removed anyway
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -37,6 +60,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which takes its place at ``path`` when all went well."""
+    _clear_abandoned(path)
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     # Not tempfile's: its files are for nobody else to read, and this one is to stay.
     try:
@@ -46,6 +70,8 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
         raise
     try:
         with os.fdopen(handle, "wb") as file:
+            with suppress(OSError):  # a file system without locks
+                _lock(file)
             yield file
             file.flush()
             os.fsync(file.fileno())

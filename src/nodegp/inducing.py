@@ -29,6 +29,7 @@ from nodegp.rows import RowSource
 __all__ = [
     "DEFAULT_POINTS",
     "MAX_LABELLED",
+    "MAX_LABELLED_SHARED",
     "MAX_OPTIMISED",
     "Exact",
     "Inducing",
@@ -45,6 +46,7 @@ __all__ = [
 # Above this many labels `auto` takes points, and above that it leaves them where k-means put
 # them: see docs/decisions.md for the measurements.
 MAX_LABELLED = 1000
+MAX_LABELLED_SHARED = 3000  # where hundreds of classes share one factorisation
 MAX_OPTIMISED = 5000
 DEFAULT_POINTS = 300
 _KMEANS_ROWS = 20_000
@@ -123,12 +125,13 @@ class Inducing(Component):
         ``earlier`` the inducing variables that an earlier fit ended with, to start from."""
 
 
-def choose(name: str | Inducing, n_labels: int) -> Inducing:
-    """The inducing variables asked for by name; "auto" decides by the number of labels."""
+def choose(name: str | Inducing, n_labels: int, is_shared: bool = False) -> Inducing:
+    """The inducing variables asked for by name; "auto" decides by the number of labels, and by
+    whether all classes share a factorisation."""
     if isinstance(name, Inducing):
         return name
     if name == "auto":
-        if n_labels > MAX_LABELLED:
+        if n_labels > (MAX_LABELLED_SHARED if is_shared else MAX_LABELLED):
             return Points(optimise=n_labels <= MAX_OPTIMISED)
         name = "labelled"
     if name == "labelled":

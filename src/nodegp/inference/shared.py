@@ -31,6 +31,7 @@ __all__ = [
     "shared_gradient",
     "shared_moments",
     "shared_precisions",
+    "shares_precisions",
 ]
 
 # Above this many. What it costs in accuracy and log loss is in docs/decisions.md.
@@ -45,12 +46,17 @@ class SharedFactor(NamedTuple):
     lowered: Tensor  # (O, O) columns x_j
 
 
+def shares_precisions(likelihood: Likelihood, n_latents: int) -> bool:
+    """Whether precisions are shared where the labelled nodes are the inducing variables."""
+    return likelihood.rivals_alike and n_latents > MANY_CLASSES
+
+
 def shared_classes(
     projection: Projection, likelihood: Likelihood, y: Tensor, n_latents: int
 ) -> Tensor | None:
     """The latent of each label's own class if precisions are to be shared by all others."""
-    is_worth_it = n_latents > MANY_CLASSES and isinstance(projection, Exact)
-    return y if likelihood.rivals_alike and is_worth_it else None
+    is_shared = shares_precisions(likelihood, n_latents) and isinstance(projection, Exact)
+    return y if is_shared else None
 
 
 def shared_precisions(lambda2: Tensor, own: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from nodegp.inference.moments import (
     smallest_precision,
     vague,
 )
-from nodegp.inference.shared import shared_classes, shared_precisions
+from nodegp.inference.shared import MANY_CLASSES, shared_classes, shared_precisions
 from nodegp.likelihoods import Expectation, Likelihood
 from nodegp.posterior import Marginals, Sites
 
@@ -41,6 +41,7 @@ __all__ = [
 
 
 _SMALLEST_RATE = 1e-4  # of a step that is halved until it goes up
+_SMALLEST_SHARED_RATE = 0.2  # where precisions may be held instead
 
 
 class Labels(NamedTuple):
@@ -73,7 +74,10 @@ def evaluate(projection: Projection, likelihood: Likelihood, labels: Labels, sit
 
 def _expectation(likelihood: Likelihood, labels: Labels, at: Marginals) -> Expectation:
     """The likelihood's expectation, a bounded number of labels at a time."""
-    step = max(budget.passing // (likelihood.fit_points * at.mean.shape[1]), 1)
+    n_latents = at.mean.shape[1]
+    # Of hundreds of latents in pieces that memory is not asked for anew each time.
+    entries = budget.passing if n_latents <= MANY_CLASSES else budget.block // 2
+    step = max(entries // (likelihood.fit_points * n_latents), 1)
     if len(at.mean) <= step:
         return likelihood.expectation(labels.y, *at, labels.confidence)
     pieces = zip(*(t.split(step) for t in (labels.y, *at, labels.confidence)), strict=True)
@@ -177,7 +181,9 @@ def solve(
         moved = Sites(moved.lambda1, _allowed(moved.lambda2, floor, own))
         proposal = evaluate(projection, likelihood, labels, moved)
         rate = full_rate
-        while not proposal.elbo >= state.elbo and rate >= _SMALLEST_RATE:
+        may_hold = own is not None and not holds_precisions
+        smallest = _SMALLEST_SHARED_RATE if may_hold else _SMALLEST_RATE
+        while not proposal.elbo >= state.elbo and rate >= smallest:
             accelerate.forget()
             nearer = (torch.lerp(a, b, rate) for a, b in zip(state.sites, target, strict=True))
             proposal = evaluate(projection, likelihood, labels, Sites(*nearer))
@@ -185,7 +191,7 @@ def solve(
         if proposal.elbo >= state.elbo:
             state = proposal
             trace.append(state.elbo)
-        elif own is None or holds_precisions:
+        elif not may_hold:
             # Nowhere to go that the floating-point ELBO can tell is up.
             return Solution(state, trace, distance < max(10 * tol, 1e-5))
         else:

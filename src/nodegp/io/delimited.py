@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import re
 import warnings
@@ -18,7 +17,9 @@ from typing import IO, Any, BinaryIO, ClassVar
 import pyarrow as pa
 import pyarrow.csv
 
-from nodegp.io.format import Format, Names
+from nodegp.io.cells import with_decimal_points
+from nodegp.io.format import Format, Names, open_bytes
+from nodegp.io.words import listed, short
 
 __all__ = ["Delimited"]
 
@@ -42,6 +43,7 @@ class Delimited(Format):
     encoding: str = "utf8"  # as pyarrow calls it, which then converts nothing
     n_skipped: int = 0  # lines before the table, of comments
     is_text: ClassVar[bool] = True
+    may_be_zipped: ClassVar[bool] = True  # type: ignore[misc]
     has_header_line: ClassVar[bool] = True  # type: ignore[misc]
 
     @property
@@ -108,7 +110,7 @@ class Delimited(Format):
         for name, kind in zip(table.column_names, table.schema.types, strict=True):
             if pa.types.is_binary(kind):
                 raise ValueError(f"column {name!r} of {path} is not {self.encoding} text")
-        return table
+        return table if self.delimiter == "," else _with_decimal_points(path, table, set(text))
 
     def _tidied(self, path: Path) -> Any:
         """The file without comments, and with one space where there were several."""
@@ -121,9 +123,23 @@ class Delimited(Format):
         return pa.csv.CSVWriter(file, schema, write_options=options)
 
 
+def _with_decimal_points(path: Path, table: pa.Table, as_written: set[str]) -> pa.Table:
+    """The table with numbers where all cells of a column have decimal commas; a line says so."""
+    found = []
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) and field.name not in as_written:
+            numbers = with_decimal_points(table.column(place))
+            if numbers is not None:
+                table = table.set_column(place, field.name, numbers)
+                found.append(repr(short(field.name)))
+    if found:
+        warnings.warn(f"{path}: commas in {listed(found)} are read as decimal points", stacklevel=2)
+    return table
+
+
 def _lines(path: Path, encoding: str) -> Iterator[str]:
     """Line by line as they are, without a mark of the byte order."""
-    with _opened(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
         for number, line in enumerate(text):
             yield line if number else line.removeprefix("\ufeff")
 
@@ -134,13 +150,8 @@ def _rows(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
     return csv.reader(lines, delimiter=separator)
 
 
-def _opened(path: Path) -> IO[bytes]:
-    is_zipped = path.suffix.lower() == ".gz"
-    return gzip.open(path) if is_zipped else path.open("rb")  # type: ignore[return-value]
-
-
 def _refuse_binary(path: Path) -> None:
-    with _opened(path) as file:
+    with open_bytes(path) as file:
         start = file.read(1 << 16)
     if start.startswith(b"PAR1"):
         raise ValueError(f"{path} is a Parquet file; give it a name that ends in .parquet")
@@ -154,7 +165,7 @@ def _refuse_binary(path: Path) -> None:
 
 def _encoding(path: Path) -> str:
     """UTF-8 if the file is that, UTF-16 if it says so, and else what Windows wrote."""
-    with _opened(path) as file:
+    with open_bytes(path) as file:
         start = file.read(2)
         if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return "utf-16"

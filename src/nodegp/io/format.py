@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Protocol
+from typing import IO, Any, BinaryIO, ClassVar, Protocol
 
 import pyarrow as pa
 
-__all__ = ["Format", "Names"]
+__all__ = ["Format", "Names", "open_bytes"]
 
 Names = Sequence[str]
 
@@ -17,7 +18,9 @@ class Format(Protocol):
     """One kind of file that holds a table."""
 
     is_text: ClassVar[bool] = False
-    """Whether a number is known only by how it is written; such files may be compressed."""
+    """Whether a number is known only by how it is written."""
+    may_be_zipped: bool = False
+    """Whether such files may be compressed with gzip, their names ending in .gz then."""
     has_header_line: bool = False
     """Whether the names of columns are a line of the file, which may be a row if there are none."""
     can_write: bool = True
@@ -39,3 +42,9 @@ class Format(Protocol):
     def writer(self, file: BinaryIO, schema: pa.Schema) -> Any:
         """What has ``write_table(table)`` and ``close()``."""
         raise TypeError(f"{type(self).__name__} tables are read only")
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """What a file holds, behind its compression if its name says that there is one."""
+    is_zipped = path.suffix.lower() == ".gz"
+    return gzip.open(path) if is_zipped else path.open("rb")  # type: ignore[return-value]

@@ -48,9 +48,9 @@ FORMATS: dict[str, Format] = {
     **dict.fromkeys((".txt", ".dat", ".edges", ".edgelist"), Delimited(is_loose=True)),
     ".parquet": Parquet(),
     ".pq": Parquet(),
-    ".json": Whole(json_table),
-    **dict.fromkeys((".jsonl", ".ndjson"), Whole(json_lines)),
-    **dict.fromkeys((".xlsx", ".xls"), Whole(excel, has_header_line=True)),
+    ".json": Whole(json_table, may_be_zipped=True),
+    **dict.fromkeys((".jsonl", ".ndjson"), Whole(json_lines, may_be_zipped=True)),
+    ".xlsx": Whole(excel, has_header_line=True),
 }
 
 
@@ -59,14 +59,15 @@ def format_of(path: Path) -> tuple[Format | None, bool]:
     is_zipped = path.suffix.lower() == ".gz"
     ending = (path.with_suffix("") if is_zipped else path).suffix.lower()
     format_ = FORMATS.get(ending)
-    return (None if is_zipped and format_ and not format_.is_text else format_), is_zipped
+    return (None if is_zipped and format_ and not format_.may_be_zipped else format_), is_zipped
 
 
 def endings(to_write: bool = False) -> str:
     """The endings of names of files that can be read, or written, in words."""
     usable = {ending: f for ending, f in FORMATS.items() if f.can_write or not to_write}
-    text = ", ".join(ending for ending, format_ in usable.items() if format_.is_text)
-    return ", ".join([f"{text} (these also with .gz)", *(e for e in usable if e not in text)])
+    zipped = [ending for ending, format_ in usable.items() if format_.may_be_zipped]
+    others = [ending for ending in usable if ending not in zipped]
+    return ", ".join([f"{', '.join(zipped)} (these also with .gz)", *others])
 
 
 @contextmanager

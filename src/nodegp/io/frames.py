@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from nodegp.io.format import Format, Names
@@ -34,6 +35,7 @@ class Frame(Format):
 def arrow_table(frame: Any, what: str) -> pa.Table:
     """A pandas, polars or pyarrow table as a pyarrow one; ``what`` it is, for errors."""
     if not isinstance(frame, Mapping | Sequence):  # which pyarrow would take for columns
+        _check_dates(frame, what)
         try:
             return pa.table(frame)
         except TypeError:
@@ -47,6 +49,22 @@ def arrow_table(frame: Any, what: str) -> pa.Table:
         f"{what} must be a file's name or a pandas, polars or pyarrow table, got a "
         f"{type(frame).__name__}"
     )
+
+
+def _check_dates(frame: Any, what: str) -> None:
+    """Refuse a pandas column of numpy's dates and other things: pyarrow ends the process at one of
+    dates and numpy's booleans."""
+    if type(frame).__module__.partition(".")[0] != "pandas" or getattr(frame, "ndim", 0) != 2:
+        return
+    for place, (name, dtype) in enumerate(frame.dtypes.items()):
+        kinds = set(map(type, frame.iloc[:, place])) if str(dtype) == "object" else set()
+        dates = [kind for kind in kinds if issubclass(kind, np.datetime64 | np.timedelta64)]
+        if dates and len(kinds) > 1:
+            other = next(kind for kind in kinds if kind is not dates[0])
+            raise ValueError(
+                f"column {name!r} of the {what} table has a {dates[0].__name__} beside a "
+                f"{other.__name__}. Give each column one type."
+            )
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
+from nodegp.io.cells import OddCell, odd_cell
 from nodegp.io.columns import (
     CATEGORY,
     EXCLUDED,
@@ -28,6 +29,7 @@ from nodegp.io.columns import (
 )
 from nodegp.io.edges import read_edges
 from nodegp.io.encoder import Encoder, raw_features
+from nodegp.io.frames import Frame
 from nodegp.io.identifiers import identifier
 from nodegp.io.ids import Index, ids_of
 from nodegp.io.keyed import with_features
@@ -201,8 +203,10 @@ def graph_of_tables(source: TableSource) -> Graph:
     table, columns, _, omitted, id_name, _ = _read_nodes(source)
     for name, what in omitted["left_out"].items():
         if what != INDEX:
+            cell = omitted["odd_cells"].get(name)
+            first = "" if cell is None else f" ({cell})"
             raise ValueError(
-                f"{table.where(name)} holds {what}, not numbers. Name the columns to use in "
+                f"{table.where(name)} holds {what}, not numbers{first}. Name the columns to use in "
                 "features=[...], text=[...] and categorical=[...]."
             )
     if omitted["identifiers"]:
@@ -263,7 +267,8 @@ def _read_nodes(source: TableSource) -> _Nodes:
     named = [file.find(column, "columns to show") for column in source.show or ()]
     if file.schema is not None:
         columns, left_out = feature_columns(file.schema, str(file.path), uses, choose)
-        texts = [] if source.show is not None else _texts(file.schema, other_uses)
+        is_read = source.show is None or isinstance(file.format, Frame)
+        texts = _texts(file.schema, other_uses) if is_read else []
         table = file.read([*names, *columns, *named, *texts])
     else:
         as_written = [name for name, use in uses.items() if use != FEATURE]
@@ -281,11 +286,25 @@ def _read_nodes(source: TableSource) -> _Nodes:
     identifiers = {name: why for name in chosen if (why := identifier(table, name))}
     columns = {name: kind for name, kind in columns.items() if name not in identifiers}
     findings = {"left_out": left_out, "identifiers": identifiers}
+    spoilt = _spoilt(table, [*left_out, *columns], uses)
+    findings |= {"odd_cells": {name: str(cell) for name, cell in spoilt.items()}}
     if source.show is None:
         first = [name for name, kind in columns.items() if kind == TEXT]
         readable = dict.fromkeys([*first, *_texts(table.data.schema, other_uses)])
         named = [name for name in readable if table.column(name).nbytes <= _SHOWN_BYTES][:_SHOWN]
     return _Nodes(table, columns, named, findings, id_name, label_name)
+
+
+def _spoilt(table: Table, names: Sequence[str], uses: Mapping[str, str]) -> dict[str, OddCell]:
+    """Columns of text, of which nobody said that they are some, with nearly all numbers."""
+    found: dict[str, OddCell] = {}
+    for name in names:
+        is_meant = uses.get(name, FEATURE) != FEATURE
+        if not is_meant and name in table.data.column_names and is_text(table.column(name).type):
+            cell = odd_cell(table.column(name))
+            if cell is not None:
+                found[name] = cell
+    return found
 
 
 def _texts(schema: pa.Schema, other_uses: Mapping[str, str]) -> list[str]:

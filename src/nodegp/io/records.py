@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from nodegp.extras import to_install
-from nodegp.io.format import Format
+from nodegp.io.format import Format, open_bytes
 from nodegp.io.frames import Frame
 
 __all__ = ["Whole", "excel", "json_lines", "json_table", "table_of"]
@@ -23,6 +23,7 @@ class Whole(Format):
 
     load: Callable[[Path], pa.Table]
     has_header_line: bool = False
+    may_be_zipped: bool = False
     can_write: bool = False
 
     def opened(self, path: Path, sep: str | None, encoding: str | None) -> Frame:
@@ -55,7 +56,7 @@ def _written(value: Any) -> str:
 
 def json_table(path: Path) -> pa.Table:
     """A list of records, or a mapping from ids to lists of numbers or to records."""
-    content = _parsed(path, path.read_text("utf-8-sig"))
+    content = _parsed(path, _text(path))
     if isinstance(content, dict):
         if all(isinstance(value, dict) for value in content.values()):
             return table_of([{"id": id, **record} for id, record in content.items()])
@@ -66,8 +67,13 @@ def json_table(path: Path) -> pa.Table:
 
 def json_lines(path: Path) -> pa.Table:
     """A record on each line."""
-    lines = path.read_text("utf-8-sig").splitlines()
+    lines = _text(path).splitlines()
     return _records(path, [_parsed(path, line, n) for n, line in enumerate(lines) if line.strip()])
+
+
+def _text(path: Path) -> str:
+    with open_bytes(path) as file:
+        return file.read().decode("utf-8-sig")
 
 
 def _records(path: Path, content: Any) -> pa.Table:

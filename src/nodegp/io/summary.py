@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class Summary:
     missing_values: dict[str, int]
     left_out: dict[str, str]
     identifiers: dict[str, str]
+    odd_cells: dict[str, str] = field(default_factory=dict)
     unknown_labels: int = 0
     unknown_edges: int = 0
     repeated_edges: int = 0
@@ -101,6 +102,12 @@ class Summary:
                 f"no column is a feature, so only the edges tell anything; there is text in "
                 f"{listed(texts)}: --text {texts[0]} (in Python text=) makes features of its words"
             )
+        remarks += [
+            f"{name} would be a column of numbers but for {cell}, and is "
+            f"{'left out' if name in self.left_out else 'taken for categories'}; correct the cell, "
+            "or leave it empty"
+            for name, cell in self.odd_cells.items()
+        ]
         if self.identifiers:
             remarks.append(no_features_of(self.identifiers))
         lone = [name for name, count in classes.items() if count < 2]

@@ -109,6 +109,8 @@ class TableFile:
         if path.stat().st_size == 0:
             raise ValueError(f"{path} is empty; a table needs a header and rows")
         format_, _ = format_of(path)
+        if path.suffix.lower() == ".xls":
+            raise ValueError(f"{path} is of an Excel before 2007; save it as .xlsx, or as .csv")
         if format_ is None:
             raise ValueError(f"{path} is of no kind that can be read as a table ({endings()})")
         with reading(path):

@@ -15,6 +15,7 @@ from nodegp.declared import check_shapes, require
 from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing, Labelled, Points, choose
 from nodegp.inference import Dual, Engine, Fit, Problem, Warm
+from nodegp.inference.shared import shares_precisions
 from nodegp.labels import Observations
 from nodegp.likelihoods import Likelihood
 from nodegp.linalg import threads_for
@@ -54,16 +55,19 @@ class Settings:
     engine: Engine = field(default_factory=Dual)
     random_state: Seed = None
 
-    def choose_inducing(self, n_labels: int, prior: Prior | None = None) -> Inducing:
+    def choose_inducing(
+        self, likelihood: Likelihood, n_latents: int, n_labels: int, prior: Prior | None = None
+    ) -> Inducing:
         """What u is. Left open, it is never points where h is a sum of functions: a sum that was
         chosen for few labels stays one when many have come in."""
         if self.inducing == "auto" and isinstance(prior, SumPrior):
             return Labelled()
-        return choose(self.inducing, n_labels)
+        is_shared = isinstance(self.engine, Dual) and shares_precisions(likelihood, n_latents)
+        return choose(self.inducing, n_labels, is_shared)
 
-    def may_sum(self, n_labels: int) -> bool:
+    def may_sum(self, likelihood: Likelihood, n_latents: int, n_labels: int) -> bool:
         """Whether h may be a sum of functions, of which inducing points are none."""
-        return not isinstance(self.choose_inducing(n_labels), Points)
+        return not isinstance(self.choose_inducing(likelihood, n_latents, n_labels), Points)
 
 
 @dataclass(frozen=True)
@@ -249,7 +253,7 @@ def fit_posterior(
     rng, template = generator(settings.random_state), settings.engine.template
     recipe = recipe.complete(domain.graph)
     prior = recipe.prior(domain) if earlier is None else earlier.prior
-    inducing = settings.choose_inducing(len(targets), prior)
+    inducing = settings.choose_inducing(recipe.likelihood, n_latents, len(targets), prior)
     if isinstance(inducing, Points):
         prior = prior.with_exact_lengths()
     had_points = earlier is not None and isinstance(earlier.inducing, Points)

@@ -46,7 +46,9 @@ def choose_recipe(
         return weigh(covariances, targets[some], shares, variance, bias)
 
     looks = candidates(domain, per_class)
-    return _choose(domain, nodes, looks, by_labels, variance, bias, base, settings, report)
+    n_latents = base.likelihood.n_latents(n_classes)
+    may_sum = settings.may_sum(base.likelihood, n_latents, len(nodes))
+    return _choose(domain, nodes, looks, by_labels, variance, bias, base, may_sum, report)
 
 
 def choose_regression(
@@ -63,8 +65,8 @@ def choose_regression(
     def by_numbers(covariances: Tensor, some: np.ndarray, shares: np.ndarray) -> Weights:
         return weigh_numbers(covariances, numbers[some], shares)
 
-    looks = candidates(domain, _MANY)
-    recipe, scores = _choose(domain, nodes, looks, by_numbers, 1.0, 0.0, base, settings, report)
+    looks, may_sum = candidates(domain, _MANY), settings.may_sum(base.likelihood, 1, len(nodes))
+    recipe, scores = _choose(domain, nodes, looks, by_numbers, 1.0, 0.0, base, may_sum, report)
     if base.kernel is None:
         recipe = replace(learnable(recipe), hyperprior_std=_HYPERPRIOR)
     return recipe, scores
@@ -78,10 +80,10 @@ def _choose(
     variance: float,
     bias: float,
     base: Recipe,
-    settings: Settings,
+    may_sum: bool,
     report: Report,
 ) -> tuple[Recipe, tuple[Score, ...]]:
-    may_sum = settings.may_sum(len(nodes)) and base.kernel is None
+    may_sum = may_sum and base.kernel is None
     if not may_sum:
         looks = [look for look in looks if look.view.relation is None]
     some = np.arange(len(nodes))
