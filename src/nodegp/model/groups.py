@@ -7,6 +7,9 @@ import numpy as np
 __all__ = ["STAY", "dealt_groups", "growth"]
 
 STAY = -1  # the group of labels that are never left out: the only ones of their class
+# Labels in a group: one of each class of up to so many. With more, whether some classes lose a label
+# and others none tilts little, and large groups are slow to leave out.
+_LARGEST = 20
 
 
 def dealt_groups(targets: np.ndarray, order: np.ndarray, turn: int = 0) -> np.ndarray:
@@ -18,7 +21,7 @@ def dealt_groups(targets: np.ndarray, order: np.ndarray, turn: int = 0) -> np.nd
     grouping of the same labels.
     """
     by_class = [np.flatnonzero(targets == name) for name in np.unique(targets)]
-    n_groups = _count(len(targets), len(by_class))
+    n_groups = max(round(len(targets) / min(len(by_class), _LARGEST)), 2)
     groups = np.full(len(targets), STAY)
     offset = 0
     dealt = [members for members in by_class if len(members) > 1]
@@ -30,10 +33,6 @@ def dealt_groups(targets: np.ndarray, order: np.ndarray, turn: int = 0) -> np.nd
 
 
 def growth(targets: np.ndarray) -> float:
-    """By how much all labels are more than those that are left without a group."""
-    n_groups = _count(len(targets), len(np.unique(targets)))
-    return n_groups / (n_groups - 1)
-
-
-def _count(n_labels: int, n_classes: int) -> int:
-    return max(round(n_labels / n_classes), 2)
+    """By how much the labels of a class are more than those that are left without a group."""
+    per_class = max(round(len(targets) / len(np.unique(targets))), 2)
+    return per_class / (per_class - 1)
