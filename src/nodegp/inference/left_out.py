@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nodegp.gains import latent_blocks
 from nodegp.inference.base import Fit
+from nodegp.linalg import threads_for
 from nodegp.posterior import Marginals
 
 __all__ = ["leave_groups_out"]
@@ -31,7 +32,8 @@ def leave_groups_out(fit: Fit, groups: np.ndarray) -> Marginals:
         inside = _inside(fit, posterior.gain[latents], lambda2, members, is_member)
         # Cov without them: (S^-1 - lambda2)^-1 of the group's posterior covariance S.
         system = torch.eye(members.shape[1], dtype=inside.dtype) - inside * lambda2[:, :, None, :]
-        covariance = torch.linalg.solve(system, inside)
+        with threads_for(members.shape[1]):  # many small systems: threads would only wait
+            covariance = torch.linalg.solve(system, inside)
         alpha = fit.alpha.mT[latents][:, members] * is_member
         own, known = (part.diagonal(dim1=2, dim2=3) for part in (covariance, inside))
         shift = (covariance @ alpha[..., None])[..., 0]

@@ -7,8 +7,8 @@ import numpy as np
 __all__ = ["STAY", "dealt_groups", "growth"]
 
 STAY = -1  # the group of labels that are never left out: the only ones of their class
-# Labels in a group: one of each class of up to so many. With more, whether some classes lose a label
-# and others none tilts little, and large groups are slow to leave out.
+# Labels in a group: one of each class of up to so many. With more, whether some classes lose a
+# label and others none tilts little, and large groups are slow to leave out.
 _LARGEST = 20
 
 
