@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  "$$chosen" -m venv --clear $(VENV); \
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[dev,reports,baselines,interop,excel,docs]'
+	  --constraint constraints.txt --editable '.[dev,reports,baselines,interop,excel,label,docs]'
 	@touch $@
 
 demo: setup ## fit Cora and show what the library does

@@ -1,0 +1,244 @@
+"""What a session knows of a graph after its answers, and which node it asks about next.
+
+Everything here is a function of the state: the same answers give the same model and the same next
+question, whenever the session was started. (On large graphs a model is updated where it can be,
+which ends at the same place up to rounding.)
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from nodegp.active import suggest
+from nodegp.estimators import GraphGPClassifier
+from nodegp.graph import Graph
+from nodegp.io.labels import targets_of
+from nodegp.label.events import State
+
+__all__ = ["Chosen", "Knowledge", "Learner"]
+
+# Up to so many nodes a model is fitted anew after each answer, which takes no longer than a glance
+# and chooses its recipe anew too. Above, it is updated, and fitted anew when labels have doubled.
+FIT_ANEW = 5_000
+_COMES_BACK = 10  # questions after which one that was put off is asked again
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """A model and what it says of every node."""
+
+    classes: list[str]  # names, in the order of the columns of ``proba``
+    proba: np.ndarray | None = None  # (N, C); None before the first label
+    model: GraphGPClassifier | None = None
+    labels: dict[int, str] | None = None  # that it was fitted to
+    confidences: dict[int, float] | None = None
+    fitted_with: int = 0  # labels there were when the recipe was chosen
+    seconds: float = 0.0  # for the fit and its predictions
+
+    def probability(self, node: int, name: str) -> float | None:
+        """What the model gives a class of a node; None if it does not know."""
+        if self.proba is None or name not in self.classes:
+            return None
+        return float(self.proba[node, self.classes.index(name)])
+
+    def predicted(self) -> np.ndarray | None:
+        """The likeliest class of each node, as names."""
+        if self.proba is None:
+            return None
+        return np.array(self.classes, dtype=object)[self.proba.argmax(axis=1)]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A node to ask about, and why it is this one."""
+
+    node: int
+    why: str  # strategy, random, request, later
+    strategy: str  # the name of the one that chose, if one did
+    blind: bool  # no suggestion is shown with it, even where they are wished
+    seconds: float = field(default=0.0, compare=False)
+
+
+class _Remembering:
+    """A model that has said what it thinks of every node of its graph, and need not work it out
+    again for a strategy."""
+
+    def __init__(self, model: GraphGPClassifier, proba: np.ndarray):
+        self._model, self._proba = model, proba
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def predict_proba(self, X: Any = None, nodes: Any = None) -> np.ndarray:
+        if nodes is None and (X is None or X is self._model.graph_):
+            return self._proba
+        return self._model.predict_proba(X, nodes)
+
+
+class Learner:
+    """Fits models to states, and chooses questions by them.
+
+    Parameters
+    ----------
+    graph : Graph
+    prototype : the classifier to fit, which stays as it is
+    fitted : the same, fitted to the labels that were there before, if there were any
+    kind : int or str, what classes are called by in the model
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        prototype: GraphGPClassifier,
+        fitted: GraphGPClassifier | None = None,
+        kind: type = str,
+        strategy: str = "hybrid",
+        random_share: float = 0.1,
+        seed: int = 0,
+    ):
+        self.graph, self.prototype, self.kind = graph, prototype, kind
+        self.strategy, self.random_share, self.seed = strategy, random_share, seed
+        self._fitted = fitted
+        self._memory: dict[str, Any] = {}
+
+    def value(self, name: str) -> Any:
+        """What a class is called in the model."""
+        return self.kind(name)
+
+    def learn(self, state: State, before: Knowledge | None = None) -> Knowledge:
+        """What is known after the answers of a state; ``before`` is what was known until then."""
+        labels, confidences, started = state.labels, state.confidences, time.perf_counter()
+        if not labels:
+            return Knowledge(list(state.classes), labels={}, confidences={})
+        model, fitted_with = self._model(state, labels, confidences, before)
+        proba = model.predict_proba()
+        names = [str(value) for value in model.classes_.tolist()]
+        seconds = time.perf_counter() - started
+        return Knowledge(names, proba, model, labels, confidences, fitted_with, seconds)
+
+    def _model(
+        self,
+        state: State,
+        labels: dict[int, str],
+        confidences: dict[int, float],
+        before: Knowledge | None,
+    ) -> tuple[GraphGPClassifier, int]:
+        """A model of these labels, and how many there were when its recipe was chosen."""
+        given = self._fitted
+        if given is not None and before is None:
+            nodes = given.labelled_.tolist()
+            known = dict(zip(nodes, map(str, given.labels_.tolist()), strict=True))
+            sure = dict(zip(nodes, given.label_confidence_.tolist(), strict=True))
+            sure = {node: confidence for node, confidence in sure.items() if confidence < 1}
+            names = sorted(map(str, given.classes_.tolist()))
+            if (known, sure, names) == (labels, confidences, sorted(state.classes)):
+                return given, len(labels)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "every label is")  # as is usual at the start
+            model = self._updated(state, labels, confidences, before)
+            if model is not None and before is not None:
+                return model, before.fitted_with
+            return self._anew(state, labels, confidences), len(labels)
+
+    def _anew(
+        self, state: State, labels: dict[int, str], confidences: dict[int, float]
+    ) -> GraphGPClassifier:
+        y = np.full(self.graph.n_nodes, None, dtype=object)
+        for node, name in labels.items():
+            y[node] = self.value(name)
+        targets, unlabelled = targets_of(y)
+        sure = None
+        if confidences:
+            sure = np.ones(self.graph.n_nodes)
+            sure[list(confidences)] = list(confidences.values())
+        model = clone(self.prototype).set_params(unlabelled=unlabelled)
+        classes = sorted(map(self.value, state.classes))
+        return model.fit(self.graph, targets, label_confidence=sure, classes=classes)
+
+    def _updated(
+        self,
+        state: State,
+        labels: dict[int, str],
+        confidences: dict[int, float],
+        before: Knowledge | None,
+    ) -> GraphGPClassifier | None:
+        """The model of before with what has changed, if it is worth while."""
+        if before is None or before.model is None or self.graph.n_nodes <= FIT_ANEW:
+            return None
+        if sorted(before.classes) != sorted(state.classes):
+            return None
+        if len(labels) >= 2 * before.fitted_with:
+            return None
+        was, was_sure = before.labels or {}, before.confidences or {}
+        everyone = labels.keys() | was.keys()
+        changed = sorted(
+            node
+            for node in everyone
+            if labels.get(node) != was.get(node)
+            or confidences.get(node, 1.0) != was_sure.get(node, 1.0)
+        )
+        model = copy.copy(before.model)  # what it was fitted to is never changed, but replaced
+        if changed:
+            none = model.unlabelled
+            values = [self.value(labels[n]) if n in labels else none for n in changed]
+            kinds = np.array(values, dtype=object if self.kind is str else None)
+            sure = [confidences.get(node, 1.0) for node in changed]
+            model.update(np.array(changed), kinds, label_confidence=sure)
+        return model
+
+    # --- the next question ----------------------------------------------------------------------
+
+    def choose(self, state: State, knowledge: Knowledge, skip: int | None = None) -> Chosen | None:
+        """The node to ask about next; None if nobody is left. ``skip`` is not asked about unless
+        it is the only one."""
+        started = time.perf_counter()
+        rng = np.random.default_rng([self.seed, state.n_questions])
+        is_random, blind = rng.random() < self.random_share, bool(rng.random() < 0.1)
+        if (asked := self._asked_for(state)) is not None:
+            return Chosen(*asked, "", blind)
+        open_ = np.ones(self.graph.n_nodes, dtype=bool)
+        labels = state.labels
+        open_[list(labels)] = False
+        open_[list(state.marks)] = False
+        if skip is not None and open_.sum() > 1:
+            open_[skip] = False
+        candidates = np.flatnonzero(open_)
+        if not len(candidates):
+            put_off = [m.node for m in state.marks.values() if m.kind == "later"]
+            return Chosen(put_off[0], "later", "", blind) if put_off else None
+        if is_random:
+            return Chosen(int(rng.choice(candidates)), "random", "", True)
+        model: Any = knowledge.model
+        if model is not None and knowledge.proba is not None:
+            model = _Remembering(model, knowledge.proba)
+        y = np.full(self.graph.n_nodes, None, dtype=object)
+        for node, name in labels.items():
+            y[node] = self.value(name)
+        choice = suggest(
+            *(self.graph, 1, self.strategy),
+            y=y if labels else None,
+            model=model,
+            candidates=candidates,
+            unlabelled=None,
+            random_state=rng,
+            memory=self._memory,
+        )
+        seconds = time.perf_counter() - started
+        return Chosen(int(choice.nodes[0]), "strategy", choice.strategy, blind, seconds)
+
+    def _asked_for(self, state: State) -> tuple[int, str] | None:
+        """A node whose turn it is, whatever a strategy says."""
+        if state.requests:
+            return state.requests[0], "request"
+        for node in state.history:
+            mark = state.marks[node]
+            if mark.kind == "later" and state.n_questions - mark.order > _COMES_BACK:
+                return node, "later"
+        return None
