@@ -11,7 +11,10 @@ from nodegp.label.events import UNDOABLE, State
 if TYPE_CHECKING:
     from nodegp.label.session import Session
 
-__all__ = ["Commands", "Refused"]
+__all__ = ["COMMANDS", "Commands", "Refused"]
+
+# "mode" is how the expert wishes to be asked: with suggestions or without.
+COMMANDS = UNDOABLE | {"undo", "redo", "mode"}
 
 _LONGEST_NAME = 200
 _LONGEST_NOTE = 20_000
@@ -30,7 +33,7 @@ class Commands:
 
     def checked(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the journal is to keep of a command; raises :class:`Refused`."""
-        if kind not in (*UNDOABLE, "undo", "redo"):
+        if kind not in COMMANDS:
             raise Refused(f"there is no command {kind!r}")
         return getattr(self, "_" + kind.replace("-", "_"))(data)
 
@@ -143,6 +146,11 @@ class Commands:
         if self._session.subject.kind is int and not _is_whole(name):
             raise Refused(f"the classes of this model are whole numbers, and {name!r} is none")
         return name
+
+    def _mode(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(data.get("suggestions"), bool):
+            raise Refused("suggestions are wished or not: true or false")
+        return {"suggestions": data["suggestions"]}
 
     # --- of events ------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ __all__ = ["MOST_DRAWN", "Way", "neighbours_of", "rings", "ways_to_labels"]
 MOST_DRAWN = 150  # nodes in a drawing
 _MOST_EDGES = 600
 _MOST_RINGS = 3
+_FAR = 40  # nodes of the third ring: it is there to see where the others belong
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def rings(graph: Graph, node: int, labels: Mapping[int, str]) -> dict[str, Any]:
             for other in neighbours_of(graph, parent).tolist():
                 if other not in kept:
                     found.setdefault(other, parent)
-        room = MOST_DRAWN - len(kept)
+        room = min(MOST_DRAWN - len(kept), _FAR if distance == _MOST_RINGS else MOST_DRAWN)
         chosen = sorted(found, key=lambda n: (n not in labels, -graph.degrees[n], n))[:room]
         if distance == 1:
             omitted = len(found) - len(chosen)
@@ -58,8 +59,7 @@ def rings(graph: Graph, node: int, labels: Mapping[int, str]) -> dict[str, Any]:
         ring = sorted(chosen, key=lambda n: (rank[found[n]], n))
         kept |= {n: (distance, found[n]) for n in ring}
         order += ring
-        # A second ring that is cut off tells little; a third one is drawn where there is room.
-        if not ring or len(kept) >= MOST_DRAWN or len(kept) > MOST_DRAWN // 2:
+        if not ring or len(kept) > MOST_DRAWN // 2:
             break
     places = _places(order, kept)
     return {

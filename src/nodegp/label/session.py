@@ -20,8 +20,8 @@ import numpy as np
 
 from nodegp.app.explanation import explain
 from nodegp.app.frontend import plain
-from nodegp.label.commands import Commands, Refused
-from nodegp.label.events import UNDOABLE, State, fold
+from nodegp.label.commands import COMMANDS, Commands, Refused
+from nodegp.label.events import State, fold
 from nodegp.label.journal import Event, Journal
 from nodegp.label.learning import Chosen, Knowledge, Learner
 from nodegp.label.opening import Subject, check_classes
@@ -31,6 +31,7 @@ from nodegp.label.question import Evidence
 __all__ = ["Session"]
 
 _KEPT = 6  # states whose model is kept, for undo and for answers worked out ahead
+_REPLIES = 50  # that are kept for commands that come again
 _LIKELIEST = 2  # answers that are worked out ahead
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,8 @@ class Session:
     journal : the file that keeps what is said
     strategy : how the next node is chosen, of ``nodegp.active.strategies()``
     random_share : share of the questions that are drawn at random, to estimate accuracy by
-    suggestions : show what the model thinks with the question; a tenth stays without
+    suggestions : show what the model thinks with the question; a tenth stays without. What the
+        expert last chose in the session itself goes before
     confidence : what "probably" means
     """
 
@@ -88,6 +90,9 @@ class Session:
         """Stand where the journal ends."""
         events = self.journal.events
         begun = events[0].data
+        for event in events:
+            if event.kind == "mode":
+                self.suggestions = event.data["suggestions"]
         check_classes(self.subject, events, self.journal.path)
         self.learner.kind = self.subject.kind = {"int": int, "str": str}[begun["kind"]]
         # Labels that came into the model by another way are there too.
@@ -98,7 +103,7 @@ class Session:
         sure = {n: confidence for n, _, confidence in begun["given"] if confidence < 1}
         self._given_confidences = sure
         self._classes = begun["classes"]
-        last = next((e for e in reversed(events) if e.kind in (*UNDOABLE, "undo", "redo")), None)
+        last = next((e for e in reversed(events) if e.kind in COMMANDS), None)
         is_noted = last is None or any(e.data.get("about") == last.seq for e in events[-3:])
         self.state = self._folded(events)
         if last is not None and not is_noted:  # it was killed before it had learnt from the last
@@ -107,7 +112,7 @@ class Session:
             self._follow(last)
             return
         self.knowledge = self._learnt(None)
-        self.question = self.learner.choose(self.state, self.knowledge)
+        self.question = self._next()
 
     def _folded(self, events: Iterable[Event]) -> State:
         return fold(self._classes, self._given, events, self._given_confidences)
@@ -127,6 +132,8 @@ class Session:
         with self._turn:
             if (event := self.journal.find(id)) is not None:
                 return self._replies.get(id) or self._reply(event)
+            if len(self._replies) > _REPLIES:
+                self._replies.pop(next(iter(self._replies)))
             checked = Commands(self.state, self).checked(kind, data)
             started = time.perf_counter()
             *_, event = self.journal.add([*self._pending, (id, kind, checked)])
@@ -151,11 +158,23 @@ class Session:
             except Exception as error:  # the answer is kept whatever becomes of the model
                 _log.exception("learning failed")
                 self.trouble = f"the model could not learn from this: {error}"
+        if event.kind == "mode":
+            self.suggestions = event.data["suggestions"]
         self._last = event, before
-        if event.kind not in ("flag", "note"):
+        if event.kind not in ("flag", "note", "mode"):
             self.question = self._next()
         if not self.is_read_only:
             self._pending = [(os.urandom(8).hex(), "learned", notes)]
+
+    def follow(self) -> bool:
+        """Take in what another session has added to the journal, if this one may only read."""
+        with self._turn:
+            if not self.is_read_only or not self.journal.follow():
+                return False
+            self.state = self._folded(self.journal.events)
+            self.knowledge = self._learnt(self.knowledge)
+            self.question = self._next()
+            return True
 
     def note(self) -> None:
         """Keep what was learnt from the last command, when there is time. Else it is kept with the
