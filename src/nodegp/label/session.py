@@ -353,6 +353,7 @@ class Session:
         ]
 
     def close(self) -> None:
+        """Let go of the journal; it may be done twice."""
         try:
             self.note()
         finally:

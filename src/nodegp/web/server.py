@@ -78,12 +78,15 @@ class LabelServer:
         if self.session.is_read_only:
             following = asyncio.create_task(self._follow())
         yield
-        self._news.end()
         for task in (following, self._idle):
             if task is not None:
                 task.cancel()
         self._worker.shutdown()
         self.session.close()
+
+    def say_no_more(self) -> None:
+        """End what pages listen to."""
+        self._news.end()
 
     async def _run(self, function: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *args)

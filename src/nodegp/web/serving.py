@@ -7,6 +7,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 
@@ -15,10 +16,39 @@ from nodegp.label.session import Session
 from nodegp.web.security import Guard, private_key
 from nodegp.web.server import LabelServer
 
-__all__ = ["PORT", "serve"]
+__all__ = ["PORT", "PageServer", "listening_socket", "serve"]
 
 PORT = 8719  # the usual one; a free one if it is taken
 _HOST = "127.0.0.1"
+
+
+class PageServer(uvicorn.Server):
+    """A server of one session, on a socket; ``link`` lets one browser in."""
+
+    def __init__(self, session: Session, place: socket.socket, guideline: str = "", name: str = ""):
+        port, token = place.getsockname()[1], secrets.token_urlsafe(24)
+        self.link = f"http://{_HOST}:{port}/?token={token}"
+        self._place, self._label = place, LabelServer(session, guideline, name)
+        app = Guard(self._label.app, port, token, private_key(session.journal.path))
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="on",
+                ws="none",
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        super().run(sockets or [self._place])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._label.say_no_more()  # else pages that listen would be waited for
+        await super().shutdown(sockets)
 
 
 def serve(
@@ -31,32 +61,19 @@ def serve(
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve a session until it is stopped. ``say`` is told the link."""
-    place = _socket(port)
     try:
-        number, token = place.getsockname()[1], secrets.token_urlsafe(24)
-        server = LabelServer(session, guideline, name)
-        guarded = Guard(server.app, number, token, private_key(session.journal.path))
-        link = f"http://{_HOST}:{number}/?token={token}"
-        say(link)
-        if open_browser:
-            threading.Timer(0.3, webbrowser.open, [link]).start()
-        config = uvicorn.Config(
-            guarded,
-            lifespan="on",
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=1,
-        )
-        uvicorn.Server(config).run(sockets=[place])
+        with listening_socket(port) as place:
+            server = PageServer(session, place, guideline, name)
+            say(server.link)
+            if open_browser:
+                threading.Timer(0.3, webbrowser.open, [server.link]).start()
+            with suppress(KeyboardInterrupt):  # it was stopped, as is usual
+                server.run()
     finally:
-        place.close()
         session.close()
 
 
-def _socket(port: int | None) -> socket.socket:
+def listening_socket(port: int | None) -> socket.socket:
     """A listening socket that only this machine can reach."""
     wished = [PORT, 0] if port is None else [port]
     for number in wished:

@@ -25,8 +25,10 @@ export function drawingPart(drawing, classes, look) {
   const rings = Math.max(...drawing.nodes.map((node) => node.ring), 0);
   const dots = drawing.nodes.map((node, place) => {
     const [x, y] = at(place);
-    const said = node.label === null ? "no label" : `label ${node.label}`;
+    const key = node.label === null ? "" : keyOf(node.label, classes);
+    const said = node.label === null ? "no label" : `label ${key} ${node.label}`;
     const where = node.ring === 0 ? "the node asked about" : `${node.ring} away`;
+    const name = `${node.title}, ${said}, ${where}`;
     const r = node.ring === 0 ? 11 : drawing.nodes.length > 60 ? 6 : 8;
     return svg(
       "g",
@@ -34,14 +36,14 @@ export function drawingPart(drawing, classes, look) {
         class: `dot ring${node.ring}`,
         tabindex: place === 0 ? 0 : -1,
         role: "button",
-        "aria-label": `${node.title}, ${said}, ${where}`,
+        "aria-label": name,
         transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
         "data-place": place,
         onclick: () => look(node.number),
       },
-      svg("title", {}, `${node.title} (${said})`),
+      svg("title", {}, name),
       svg("circle", { r, "data-colour": node.label === null ? "none" : colourOf(node.label, classes) }),
-      node.label === null ? null : svg("text", { dy: "0.35em" }, keyOf(node.label, classes)),
+      node.label === null ? null : svg("text", { dy: "0.35em" }, key),
     );
   });
   const picture = svg(
