@@ -298,7 +298,7 @@ def test_suggestions_are_shown_where_they_are_wished(browser, tmp_path):
 @pytest.fixture
 def tables(tmp_path):
     """Two rings as tables, and what `nodegp label` is told of them."""
-    subject = two_groups(60)
+    subject = two_groups(max(60, 2 * KILLS))
     with open(tmp_path / "nodes.csv", "w") as file:
         print("node,title", file=file)
         for node, title in zip(subject.ids, subject.shown["title"], strict=True):
