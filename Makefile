@@ -62,8 +62,7 @@ test-label: setup ## the labelling page at length: 200 kills of its server
 	  $(BIN)/python -m pytest -v tests/test_label_*.py
 
 bench-label: setup ## how long the labelling page takes from key to next question
-	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	  $(BIN)/python benchmarks/label.py
+	$(BIN)/python benchmarks/label.py
 
 docs: setup ## build the documentation site into build/docs
 	$(BIN)/python scripts/build_command_reference.py

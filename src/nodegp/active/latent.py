@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from scipy.linalg.blas import ssyrk
+from scipy.linalg.blas import ssyrk, strmm
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
@@ -33,6 +33,7 @@ N_LANDMARKS = 512
 # err by. So many nodes within that are scored exactly.
 _ROUGHLY = 1e-3
 _MOST_EXACT = 128
+_NEGLIGIBLE = 1e-9  # of a mean: what single precision does not see
 _BELOW = 1.0 - 1e-6
 # Nodes without any feature may have no variance at all, and nothing to divide by.
 _SMALLEST_NOISE = 1e-12
@@ -164,8 +165,16 @@ class LowRankCovariance:
             rows = phi * np.sqrt(weights).astype(np.float32)[:, None]
             half = ssyrk(1.0, rows.T, lower=0)  # half the work of a product: it is symmetric
             self._roughly_weighted = weights, np.triu(half) + np.triu(half, 1).T
-        inner = self._S @ self._roughly_weighted[1] @ self._S
-        return np.einsum("ir,ir->i", phi @ inner.astype(np.float32), phi).astype(np.float64)
+        inner = self._S @ self._roughly_weighted[1].astype(np.float64) @ self._S
+        inner[np.diag_indices_from(inner)] += _NEGLIGIBLE * inner.diagonal().mean()
+        try:
+            factor = np.linalg.cholesky(inner).astype(np.float32)
+        except np.linalg.LinAlgError:
+            forms = np.einsum("ir,ir->i", phi @ inner.astype(np.float32), phi)
+        else:  # a triangle is half the work again
+            half = strmm(1.0, factor, phi.T, lower=1, trans_a=1)  # (R, N)
+            forms = np.einsum("ri,ri->i", half, half)
+        return forms.astype(np.float64)
 
 
 LatentCovariance = DenseCovariance | LowRankCovariance

@@ -1,8 +1,8 @@
 """What a session knows of a graph after its answers, and which node it asks about next.
 
 Everything here is a function of the state: the same answers give the same model and the same next
-question, whenever the session was started. (On large graphs a model is updated where it can be,
-which ends at the same place up to rounding.)
+question, whenever the session was started. (Where a model is updated rather than fitted anew, it
+ends at the same place up to rounding, with the recipe of the last fit.)
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from nodegp.label.events import State
 
 __all__ = ["Chosen", "Knowledge", "Learner"]
 
-# Up to so many nodes a model is fitted anew after each answer, which takes no longer than a glance
-# and chooses its recipe anew too. Above, it is updated, and fitted anew when labels have doubled.
+# Each of the first labels may change which recipe is best, so the model is fitted anew with each of
+# so many, on graphs of so many nodes: it takes no longer than a glance. Else it is updated, and
+# fitted anew when labels have doubled.
+FIRST_LABELS = 60
 FIT_ANEW = 5_000
 _COMES_BACK = 10  # questions after which one that was put off is asked again
 
@@ -170,7 +172,9 @@ class Learner:
         before: Knowledge | None,
     ) -> GraphGPClassifier | None:
         """The model of before with what has changed, if it is worth while."""
-        if before is None or before.model is None or self.graph.n_nodes <= FIT_ANEW:
+        if before is None or before.model is None:
+            return None
+        if self.graph.n_nodes <= FIT_ANEW and len(labels) <= FIRST_LABELS:
             return None
         if sorted(before.classes) != sorted(state.classes):
             return None
