@@ -79,7 +79,7 @@ def test_fifty_labels_by_keyboard_alone(browser, session, papers):
         page.keyboard.press("KeyM")
         page.wait_for_selector(".thoughts")
         assert "before you answered" in page.inner_text(".thoughts")
-        picture(page, "label", full_page=False)
+        picture(page, "label-thoughts")
 
         asked = one.asked
         one.press("KeyF")
@@ -112,6 +112,7 @@ def test_fifty_labels_by_keyboard_alone(browser, session, papers):
         assert one.asked == asked
         one.press("Digit1")
         assert session.state.labels[number] == classes[0]
+        assert "Corrected" in page.inner_text("#outcome")
         assert len(session.state.labels) == 51
 
         assert page.locator(".drawing svg").is_visible()

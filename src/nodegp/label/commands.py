@@ -76,8 +76,8 @@ class Commands:
             }
         about: dict[str, Any] = self._named(node) | {"why": why, "strategy": strategy}
         about["suggestion"] = is_correction or session.shows_suggestion(node)
-        if is_correction and mark is not None:
-            about["corrects"] = mark.event.seq
+        if is_correction:
+            about["corrects"] = 0 if mark is None else mark.event.seq  # 0: a label from before
         knowledge = session.knowledge
         if knowledge.proba is not None and not is_correction:
             row = knowledge.proba[node]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from nodegp.label.journal import Event
@@ -54,7 +55,9 @@ class State:
     events: list[Event] = field(default_factory=list)  # that stand
     undone: list[Event] = field(default_factory=list)  # the next to be done again is the last
 
-    @property
+    # These are asked for once all events are in.
+
+    @cached_property
     def labels(self) -> dict[int, str]:
         """The label of each node that has one."""
         labels = dict(self.given)
@@ -66,7 +69,7 @@ class State:
                 labels[node] = self.given[node]
         return labels
 
-    @property
+    @cached_property
     def confidences(self) -> dict[int, float]:
         """How sure the expert was, where that is less than certain."""
         sure = {n: c for n, c in self.given_confidences.items() if n not in self.marks}
@@ -77,11 +80,12 @@ class State:
                 sure[node] = self.given_confidences[node]
         return sure
 
-    @property
+    @cached_property
     def history(self) -> list[int]:
         """The nodes that something was said of, in the order of the questions."""
         return sorted(self.marks, key=lambda node: self.marks[node].order)
 
+    @cached_property
     def key(self) -> tuple[Any, ...]:
         """What a model learns from: equal where there is nothing new to learn."""
         return (

@@ -27,7 +27,7 @@ __all__ = ["Chosen", "Knowledge", "Learner"]
 # Each of the first labels may change which recipe is best, so the model is fitted anew with each of
 # so many, on graphs of so many nodes: it takes no longer than a glance. Else it is updated, and
 # fitted anew when labels have doubled.
-FIRST_LABELS = 60
+FIRST_LABELS = 50
 FIT_ANEW = 5_000
 _COMES_BACK = 10  # questions after which one that was put off is asked again
 

@@ -145,11 +145,11 @@ class Session:
 
     def _follow(self, event: Event) -> None:
         """Take in an event that is in the journal."""
-        before, key = self.knowledge, self.state.key()
+        before, key = self.knowledge, self.state.key
         self.state = self._folded(self.journal.events)
         self.trouble = ""
         notes: dict[str, Any] = {"about": event.seq}
-        if self.state.key() != key:
+        if self.state.key != key:
             try:
                 started = time.perf_counter()
                 self.knowledge = self._learnt(before)
@@ -204,7 +204,7 @@ class Session:
             self.seconds["choose"] = time.perf_counter() - started
 
     def _learnt(self, before: Knowledge | None) -> Knowledge:
-        key = self.state.key()
+        key = self.state.key
         if (known := self._kept.get(key)) is None:
             known = self._kept[key] = self.learner.learn(self.state, before)
         self._kept.move_to_end(key)
@@ -225,7 +225,7 @@ class Session:
                 data = {"number": question.node, "label": knowledge.classes[column]}
                 answer = Event(len(events) + 1, "ahead", "", "", "answer", data)
                 state = self._folded([*events, answer])
-                if (key := state.key()) not in self._kept:
+                if (key := state.key) not in self._kept:
                     self._kept[key] = self.learner.learn(state, knowledge)
 
     def _reply(self, event: Event) -> dict[str, Any]:
@@ -237,7 +237,10 @@ class Session:
         changed its mind about."""
         noted = reversed(self._noted())
         notes: Mapping[str, Any] = next((d for d in noted if d["about"] == event.seq), {})
-        kept = ("label", "confidence", "probability", "predicted", "predicted_probability", "why")
+        kept = (
+            *("label", "confidence", "probability", "predicted", "predicted_probability", "why"),
+            "corrects",
+        )
         return (
             {"kind": event.kind, "changed": notes.get("changed"), "rest": notes.get("rest")}
             | {name: event.data[name] for name in ("number", "id") if name in event.data}

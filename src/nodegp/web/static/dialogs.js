@@ -17,7 +17,7 @@ function open(title, ...parts) {
   show("dialog", el("header", {}, el("h2", { id: "dialog-title" }, title), close), ...parts);
   dialog().setAttribute("aria-labelledby", "dialog-title");
   if (!dialog().open) dialog().showModal();
-  const first = dialog().querySelector("input, textarea");
+  const first = dialog().querySelector("input[type=search], input[type=text], textarea");
   if (first instanceof HTMLElement) first.focus();
 }
 

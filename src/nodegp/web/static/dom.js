@@ -68,7 +68,8 @@ export function show(id, ...children) {
 /** @param {number} share */
 export function percent(share) {
   const value = 100 * share;
-  return `${value < 1 || value > 99 ? value.toFixed(1) : Math.round(value)} %`;
+  const isNearEnd = (value > 0 && value < 1) || (value > 99 && value < 100);
+  return `${isNearEnd ? value.toFixed(1) : Math.round(value)} %`;
 }
 
 /** @param {number} count @param {string} one @param {string} [many] */

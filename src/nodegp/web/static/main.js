@@ -278,7 +278,7 @@ const NAMES = { unknown: "Cannot tell", later: "Later", flag: "Flag", note: "Not
 
 function outcomeParts() {
   if (!outcome) return [];
-  const { kind, label, probability, predicted, changed, id } = outcome;
+  const { kind, label, probability, predicted, changed, id, corrects } = outcome;
   if (kind !== "answer" || label === undefined) {
     const what = kind === "later" ? "It will come back." : "It will not be asked again.";
     return [el("p", {}, el("b", {}, id ?? ""), ": ", what)];
@@ -290,7 +290,7 @@ function outcomeParts() {
       parts.push(`; it thought of ${predicted} (${percent(outcome.predicted_probability ?? 0)})`);
     }
   } else {
-    parts.push("The model had not yet learnt of it");
+    parts.push(corrects === undefined ? "The model had nothing to go by yet" : "Corrected");
   }
   parts.push(changed === null ? "." : `; ${amount(changed, "node")} changed.`);
   return [el("p", {}, ...parts, " ", el("button", { type: "button", onclick: showThoughts },

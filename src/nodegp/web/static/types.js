@@ -24,7 +24,7 @@
  *   trouble: string, name?: string, guideline?: boolean}} Standing
  * @typedef {{kind: string, changed: number | null, rest: number | null, number?: number,
  *   id?: string, label?: string, confidence?: number, probability?: number, predicted?: string,
- *   predicted_probability?: number, why?: string}} Outcome
+ *   predicted_probability?: number, why?: string, corrects?: number}} Outcome
  * @typedef {Standing & {event: string, outcome: Outcome}} Reply
  * @typedef {{number: number, before: boolean, class?: string, probabilities: Guess[],
  *   labels: (Brief & {share: number})[]}} Thoughts
