@@ -57,18 +57,19 @@ def label(
             annotator=annotator,
             seed=seed,
         )
-    if apply:
-        written = applied(session, out or model)
-        if not quiet:
-            print(f"{written:,} labels; written to {out or model}")
-    if export is not None:
-        rows = write_answers(session, export)
-        if not quiet:
-            print(f"{rows:,} rows written to {export}")
-    if apply or export is not None:
+    try:
+        if apply:
+            written = applied(session, out or model)
+            if not quiet:
+                print(f"{written:,} labels; written to {out or model}")
+        if export is not None:
+            rows = write_answers(session, export)
+            if not quiet:
+                print(f"{rows:,} rows written to {export}")
+        if not apply and export is None:
+            page(session, port, open, guide, name, quiet)
+    finally:
         session.close()
-        return
-    page(session, port, open, guide, name, quiet)
 
 
 def check(
@@ -179,7 +180,6 @@ def page(session: Any, port: int | None, open: bool, guide: str, name: str, quie
     try:
         from nodegp.web.serving import serve
     except ImportError as error:
-        session.close()
         raise ImportError(f"nodegp label needs {error.name}: {to_install('label')}") from error
 
     def say(link: str) -> None:

@@ -209,6 +209,7 @@ class Journal:
         return self.events[known:]
 
     def close(self) -> None:
+        """Let go of the file; it may be done twice."""
         if (connection := getattr(self, "_connection", None)) is not None:
             connection.close()
         self._lock.release()

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from nodegp.active import suggest
+from nodegp.active import strategies, suggest
+from nodegp.app.frontend import OptionError
 from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.io.labels import targets_of
@@ -105,6 +106,9 @@ class Learner:
         random_share: float = 0.1,
         seed: int = 0,
     ):
+        if strategy not in strategies():
+            names = ", ".join(strategies())
+            raise OptionError(f"`strategy` must be one of {names}, got {strategy!r}", "strategy")
         self.graph, self.prototype, self.kind = graph, prototype, kind
         self.strategy, self.random_share, self.seed = strategy, random_share, seed
         self._fitted = fitted
