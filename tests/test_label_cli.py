@@ -18,7 +18,7 @@ from nodegp.app import Project
 from nodegp.label.journal import JournalError
 from nodegp.label.opening import subject_of
 from nodegp.label.session import Session
-from tables import FIT, NAMES, rows_of, run, write_tables
+from tables import FIT, NAMES, rows_of, run, write_csv, write_tables
 
 COLD = "label --nodes nodes.csv --edges edges.csv --id node --features a,b,c"
 
@@ -84,6 +84,24 @@ def test_a_cold_start_has_a_model_when_there_are_labels(folder):
     assert Project.open("m.nodegp").info()["labels"] == 8
     run("predict m.nodegp -o p.csv")
     assert len(rows_of("p.csv")) == 40
+
+
+def test_features_that_are_numbers_are_shown_as_they_were_written(folder):
+    write_csv(
+        folder[0] / "more.csv",
+        [["node", "kind", "year", "size"], *(
+            [f"n{i:03d}", NAMES[i % 3] if i < 12 else "", 1990 + i % 7, "" if i == 5 else i / 4]
+            for i in range(40)
+        )],
+    )  # fmt: skip
+    run("fit --nodes more.csv --edges edges.csv --label kind -o more.nodegp")
+    session = Session(subject_of(Project.open("more.nodegp")), "more.sqlite")
+    for node in (3, 5, 38):
+        numbers = {one["name"]: one["value"] for one in session.look(node)["numbers"]}
+        assert numbers["year"] == pytest.approx(1990 + node % 7, rel=1e-6)
+        expected = None if node == 5 else pytest.approx(node / 4, rel=1e-5)
+        assert numbers["size"] == expected
+    session.close()
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from nodegp.app.project import Project
 from nodegp.estimators import GraphGPClassifier
 from nodegp.graph import Graph
 from nodegp.identity import fingerprint
+from nodegp.io import Encoder
+from nodegp.io.readers import Numbers
 from nodegp.label.journal import Event, JournalError
 
-__all__ = ["Subject", "check_classes", "subject_of"]
+__all__ = ["Subject", "check_classes", "numbers_of", "subject_of"]
 
 
 @dataclass(eq=False)
@@ -34,6 +36,7 @@ class Subject:
     given_confidences: dict[int, float] = field(default_factory=dict)
     fitted: GraphGPClassifier | None = None  # to these labels
     shown: Mapping[str, np.ndarray] = field(default_factory=dict)
+    numbers: Mapping[str, np.ndarray] = field(default_factory=dict)  # features that are numbers
     columns: tuple[str, str] = ("id", "label")  # what the user calls ids and labels
     project: Project | None = None
 
@@ -85,8 +88,34 @@ def subject_of(
     columns = project.tables.get("id", "id"), project.tables.get("label", "label")
     return Subject(
         project.graph, project.ids, names, prototype, kind, labels, confidences, fitted,
-        project.shown(show), columns, project,
+        project.shown(show), numbers_of(project), columns, project,
     )  # fmt: skip
+
+
+def numbers_of(project: Project, most: int = 12) -> dict[str, np.ndarray]:
+    """The columns of numbers among the features, as their user wrote them: the encoder of tables
+    knows the way back. NaN where there was none."""
+    features = project.graph.features
+    if "encoder" not in project.tables or features is None:
+        return {}
+    found: dict[str, np.ndarray] = {}
+    start = 0
+    for source in Encoder.from_dict(project.tables["encoder"]).sources:
+        stop = start + source.reader.n_columns
+        if isinstance(source.reader, Numbers) and source.kind == "standardise":
+            names, gaps = source.reader.names, source.reader.with_gaps
+            block = features[:, start:stop]
+            block = np.asarray(block.toarray() if hasattr(block, "toarray") else block, float)
+            scale, centre = np.asarray(source.scale), np.asarray(source.centre)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = (block / source.factor + centre) / scale
+            for place, name in enumerate(names[:most]):
+                column = values[:, place]
+                if name in gaps:
+                    column[values[:, len(names) + gaps.index(name)] > 0.5] = np.nan
+                found[name] = column
+        start = stop
+    return found
 
 
 def check_classes(subject: Subject, events: Sequence[Event], path: Path) -> None:

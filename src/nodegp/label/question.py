@@ -28,18 +28,26 @@ class Evidence:
     Parameters
     ----------
     shown : by column, a text for each node; columns of numbers are told by their values
+    numbers : by column, a number for each node, NaN where there is none
     """
 
-    def __init__(self, graph: Graph, ids: np.ndarray, shown: Mapping[str, np.ndarray]):
+    def __init__(
+        self,
+        graph: Graph,
+        ids: np.ndarray,
+        shown: Mapping[str, np.ndarray],
+        numbers: Mapping[str, np.ndarray] | None = None,
+    ):
         self.graph, self.ids = graph, ids
         self.texts: dict[str, np.ndarray] = {}
         self.numbers: dict[str, np.ndarray] = {}
         for name, values in shown.items():
-            numbers = _as_numbers(values)
-            if numbers is None:
+            written = _as_numbers(values)
+            if written is None:
                 self.texts[name] = values
             else:
-                self.numbers[name] = numbers
+                self.numbers[name] = written
+        self.numbers = {**(numbers or {}), **self.numbers}
         # A title first, and long texts last.
         names = sorted(self.texts, key=lambda n: (n.lower() not in _TITLES,))
         self.texts = {name: self.texts[name] for name in names}

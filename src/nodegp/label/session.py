@@ -63,7 +63,7 @@ class Session:
         seed: int = 0,
     ):
         self.subject, self.suggestions, self.confidence = subject, suggestions, confidence
-        self.evidence = Evidence(subject.graph, subject.ids, subject.shown)
+        self.evidence = Evidence(subject.graph, subject.ids, subject.shown, subject.numbers)
         self.learner = Learner(
             subject.graph,
             subject.prototype,

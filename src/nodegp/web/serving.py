@@ -23,10 +23,12 @@ _HOST = "127.0.0.1"
 
 
 class PageServer(uvicorn.Server):
-    """A server of one session, on a socket; ``link`` lets one browser in."""
+    """A server of one session, on a socket; ``link`` lets one browser in, and ``when_ready`` is
+    called once there is somebody to answer."""
 
     def __init__(self, session: Session, place: socket.socket, guideline: str = "", name: str = ""):
         port, token = place.getsockname()[1], secrets.token_urlsafe(24)
+        self.when_ready: Callable[[], object] = lambda: None
         self.link = f"http://{_HOST}:{port}/?token={token}"
         self._place, self._label = place, LabelServer(session, guideline, name)
         app = Guard(self._label.app, port, token, private_key(session.journal.path))
@@ -46,6 +48,10 @@ class PageServer(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         super().run(sockets or [self._place])
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.when_ready()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._label.say_no_more()  # else pages that listen would be waited for
         await super().shutdown(sockets)
@@ -64,9 +70,13 @@ def serve(
     try:
         with listening_socket(port) as place:
             server = PageServer(session, place, guideline, name)
-            say(server.link)
-            if open_browser:
-                threading.Timer(0.3, webbrowser.open, [server.link]).start()
+
+            def when_ready() -> None:
+                say(server.link)
+                if open_browser:  # which may take its time
+                    threading.Thread(target=webbrowser.open, args=[server.link]).start()
+
+            server.when_ready = when_ready
             with suppress(KeyboardInterrupt):  # it was stopped, as is usual
                 server.run()
     finally:
