@@ -312,6 +312,27 @@ def test_a_second_session_reads(path):
     second.close()
 
 
+def test_what_was_worked_out_ahead_is_what_is_learnt(path, monkeypatch):
+    session = open_session(path)
+    for _ in range(3):
+        answer(session)
+    session.ahead()
+    node, learn = session.question.node, Learner.learn
+    fits = []
+    monkeypatch.setattr(Learner, "learn", lambda *args: fits.append(1) or learn(*args))
+    answer(session)
+    assert fits == []  # it was there already
+    found = session.knowledge
+    fresh = learn(session.learner, session.state)
+    assert np.array_equal(found.proba, fresh.proba)
+    assert session.state.labels[node] == truth(node)
+    answer(session, confidence=0.5)  # this was not thought of
+    assert fits == [1]
+    do(session, "undo")
+    assert fits == [1]  # and this had been known
+    session.close()
+
+
 # --- honesty --------------------------------------------------------------------------------------
 
 

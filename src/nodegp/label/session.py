@@ -31,6 +31,7 @@ from nodegp.label.question import Evidence
 __all__ = ["Session"]
 
 _KEPT = 6  # states whose model is kept, for undo and for answers worked out ahead
+_HISTORY = 300  # answers that a page is told of with each reply; undo goes back further
 _REPLIES = 50  # that are kept for commands that come again
 _LIKELIEST = 2  # answers that are worked out ahead
 _log = logging.getLogger(__name__)
@@ -258,7 +259,7 @@ class Session:
                 "question": self._asked(),
                 "classes": state.classes,
                 "panels": panels(state, self.knowledge, self._noted()),
-                "history": [self._past(node) for node in state.history],
+                "history": [self._past(node) for node in state.history[-_HISTORY:]],
                 "can_undo": _named(state.events),
                 "can_redo": _named(state.undone),
                 "suggestions": self.suggestions,

@@ -20,5 +20,5 @@ export function keyOf(name, classes) {
 
 /** @param {string} name @param {string[]} classes */
 export function badge(name, classes) {
-  return el("span", { class: "badge", "data-colour": colourOf(name, classes), dir: "auto" }, name);
+  return el("span", { class: "badge", "data-colour": colourOf(name, classes), dir: "auto", title: name }, name);
 }

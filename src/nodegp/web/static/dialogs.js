@@ -17,7 +17,7 @@ function open(title, ...parts) {
   show("dialog", el("header", {}, el("h2", { id: "dialog-title" }, title), close), ...parts);
   dialog().setAttribute("aria-labelledby", "dialog-title");
   if (!dialog().open) dialog().showModal();
-  const first = dialog().querySelector("input[type=search], input[type=text], textarea");
+  const first = dialog().querySelector("input[type=text], textarea");
   if (first instanceof HTMLElement) first.focus();
 }
 
@@ -34,7 +34,8 @@ export function findClass(classes, choose) {
   const list = el("ul", { class: "found", role: "listbox", id: "found", "aria-label": "Classes" });
   const input = /** @type {HTMLInputElement} */ (
     el("input", {
-      type: "search",
+      type: "text",
+      class: "find",
       "aria-label": "Class",
       role: "combobox",
       "aria-expanded": "true",

@@ -197,7 +197,7 @@ function thoughtsPart(thoughts) {
 
 /** @param {import("./types.js").Guess[]} guesses */
 function guessList(guesses) {
-  return el("ul", { class: "guesses" }, ...guesses.slice(0, 6).map((guess) => {
+  return el("ul", { class: "guesses" }, ...guesses.slice(0, 4).map((guess) => {
     const bar = el("i", { class: "bar", "data-colour": colourOf(guess.name, standing.classes) });
     bar.style.width = `${100 * guess.probability}%`;
     return el("li", {}, badge(guess.name, standing.classes), el("span", { class: "bars" }, bar), percent(guess.probability));
