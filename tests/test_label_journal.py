@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -97,10 +98,12 @@ def test_bytes_that_are_no_journal(path):
     with pytest.raises(JournalError, match="cannot be read as a journal"):
         Journal(path, ABOUT)
     other = path.with_name("other.sqlite")
-    sqlite3.connect(other).executescript("CREATE TABLE mine (x)")
+    with closing(sqlite3.connect(other)) as connection:
+        connection.executescript("CREATE TABLE mine (x)")
     with pytest.raises(JournalError, match="no journal of labels"):
         Journal(other, ABOUT)
-    assert sqlite3.connect(other).execute("SELECT count(*) FROM mine").fetchone() == (0,)
+    with closing(sqlite3.connect(other)) as connection:
+        assert connection.execute("SELECT count(*) FROM mine").fetchone() == (0,)
 
 
 def test_a_journal_of_something_else_is_refused(path):

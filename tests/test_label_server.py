@@ -24,7 +24,9 @@ JSON = {"Content-Type": "application/json", "Origin": HERE}
 
 @pytest.fixture
 def session(tmp_path):
-    return open_session(tmp_path / "labels.sqlite")
+    one = open_session(tmp_path / "labels.sqlite")
+    yield one
+    one.close()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from nodegp.label.commands import Refused
 from nodegp.label.export import answers_table, exported, write_answers
 from nodegp.label.journal import JournalError
 from nodegp.label.learning import Learner
+from nodegp.label.neighbourhood import rings, ways_to_labels
 from nodegp.label.opening import Subject, subject_of
 from nodegp.label.session import Session
 
@@ -454,6 +455,20 @@ def test_the_drawing_has_rings_and_is_the_same_every_time(papers, path):
         for a, b in drawing["edges"]:
             assert papers[0].graph.adjacency[[nodes[a]["number"]]][:, [nodes[b]["number"]]].nnz
     session.close()
+
+
+def test_a_hub_and_a_node_alone_are_drawn():
+    edges = np.array([[0, other] for other in range(1, 400)])
+    graph = nodegp.Graph.from_edges(edges, n_nodes=401)
+    drawing = rings(graph, 0, {399: "a", 250: "b"})
+    assert len(drawing["nodes"]) == 150
+    assert {250, 399} <= {one["node"] for one in drawing["nodes"]}  # those with a label come first
+    assert drawing["omitted"] == 399 - 149
+    from_rim = rings(graph, 7, {})
+    assert [one["ring"] for one in from_rim["nodes"]].count(2) == 148
+    alone = rings(graph, 400, {0: "a"})
+    assert (len(alone["nodes"]), alone["edges"]) == (1, [])
+    assert ways_to_labels(graph, 400, {0: "a"}) == []
 
 
 def test_ways_lead_along_edges_to_the_nearest_of_each_class(papers, path):

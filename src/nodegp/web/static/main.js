@@ -370,7 +370,15 @@ async function begin() {
   );
 }
 
-begin().catch((error) => {
-  byId("trouble").hidden = false;
-  byId("trouble").textContent = error instanceof Error ? error.message : String(error);
-});
+/** Begin, and where the server is not there yet, a little later. */
+function start() {
+  begin().catch((error) => {
+    const isAway = !(error instanceof Refusal);
+    const text = error instanceof Error ? error.message : String(error);
+    byId("trouble").hidden = false;
+    byId("trouble").textContent = isAway ? "The server does not answer. It is tried again." : text;
+    if (isAway && !document.body.hasAttribute("data-ready")) setTimeout(start, 1000);
+  });
+}
+
+start();
