@@ -13,6 +13,7 @@ from labelling import CLASSES, answer, do, open_session, truth, two_groups
 from nodegp.active import ActiveLearner, Hybrid
 from nodegp.app import Project
 from nodegp.datasets.papers import make_papers
+from nodegp.label import learning
 from nodegp.label.commands import Refused
 from nodegp.label.export import answers_table, exported, write_answers
 from nodegp.label.journal import JournalError
@@ -205,6 +206,43 @@ def test_a_session_stands_where_it_ended(path):
     do(again, "redo")
     assert len(again.state.marks) == 4
     again.close()
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_many_labels_are_learnt_by_updates_and_found_again(path, monkeypatch, is_large):
+    """The recipe is chosen by the first labels, also by a session that starts again."""
+    n = 160
+    if is_large:
+        monkeypatch.setattr(learning, "FIT_ANEW", 100)
+    else:
+        monkeypatch.setattr(learning, "FIRST_LABELS", 12)
+    sizes, anew = [], Learner._anew
+
+    def fit(self, state, labels, confidences):
+        sizes.append(len(labels))
+        return anew(self, state, labels, confidences)
+
+    monkeypatch.setattr(Learner, "_anew", fit)
+    session = open_session(path, two_groups(n))
+    for number in range(30):
+        sure = 0.75 if number % 7 == 3 else 1.0
+        answer(session, truth(session.question.node, n), confidence=sure)
+    assert sizes == ([1, 2, 4, 8, 16] if is_large else [*range(1, 13), 24])
+    before, asked = session.knowledge, session.question
+    session.close()
+    sizes.clear()
+    session = open_session(path, two_groups(n))
+    assert sizes == ([16] if is_large else [24])
+    np.testing.assert_allclose(session.knowledge.proba, before.proba, atol=2e-3)
+    assert session.knowledge.model.recipe_.name == before.model.recipe_.name
+    assert session.question == asked
+    node = session.state.history[3]
+    do(session, "answer", number=node, label=truth(n - 1 - node, n))  # another class
+    do(session, "undo")
+    do(session, "unknown", number=node)  # takes the label back
+    assert node not in session.knowledge.model.labelled_
+    assert len(session.knowledge.model.labelled_) == 29
+    session.close()
 
 
 def test_undo_without_limit_and_across_restarts(path):

@@ -11,6 +11,7 @@ import copy
 import time
 import warnings
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ __all__ = ["Chosen", "Knowledge", "Learner"]
 # fitted anew when labels have doubled.
 FIRST_LABELS = 50
 FIT_ANEW = 5_000
+# Labels by node, and how sure they are where that is less than certain.
+Labelled = tuple[dict[int, str], dict[int, float]]
 _COMES_BACK = 10  # questions after which one that was put off is asked again
 
 
@@ -42,7 +45,7 @@ class Knowledge:
     model: GraphGPClassifier | None = None
     labels: dict[int, str] | None = None  # that it was fitted to
     confidences: dict[int, float] | None = None
-    fitted_with: int = 0  # labels there were when the recipe was chosen
+    fitted_with: int = 0  # labels that the recipe was chosen by
     seconds: float = 0.0  # for the fit and its predictions
 
     def probability(self, node: int, name: str) -> float | None:
@@ -136,22 +139,49 @@ class Learner:
         confidences: dict[int, float],
         before: Knowledge | None,
     ) -> tuple[GraphGPClassifier, int]:
-        """A model of these labels, and how many there were when its recipe was chosen."""
-        given = self._fitted
-        if given is not None and before is None:
-            nodes = given.labelled_.tolist()
-            known = dict(zip(nodes, map(str, given.labels_.tolist()), strict=True))
-            sure = dict(zip(nodes, given.label_confidence_.tolist(), strict=True))
-            sure = {node: confidence for node, confidence in sure.items() if confidence < 1}
-            names = sorted(map(str, given.classes_.tolist()))
-            if (known, sure, names) == (labels, confidences, sorted(state.classes)):
-                return given, len(labels)
+        """A model of these labels, and how many of them its recipe was chosen by: the first ones,
+        so that a session that starts again finds the same."""
+        size = self._fit_size(len(labels), len(state.given))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "every label is")  # as is usual at the start
-            model = self._updated(state, labels, confidences, before)
-            if model is not None and before is not None:
-                return model, before.fitted_with
-            return self._anew(state, labels, confidences), len(labels)
+            if (
+                size < len(labels)
+                and before is not None
+                and before.model is not None
+                and before.fitted_with == size
+                and sorted(before.classes) == sorted(state.classes)
+            ):
+                known = before.labels or {}, before.confidences or {}
+                return self._updated(before.model, known, (labels, confidences)), size
+            first = dict(islice(labels.items(), size))
+            sure = {node: share for node, share in confidences.items() if node in first}
+            model = self._as_given(state, first, sure) or self._anew(state, first, sure)
+            return self._updated(model, (first, sure), (labels, confidences)), size
+
+    def _fit_size(self, n_labels: int, n_given: int) -> int:
+        """How many of so many labels the recipe is chosen by."""
+        is_small = self.graph.n_nodes <= FIT_ANEW
+        if is_small and n_labels <= FIRST_LABELS:
+            return n_labels
+        size = max(n_given, FIRST_LABELS if is_small else 1)
+        while 2 * size <= n_labels:
+            size *= 2
+        return min(size, n_labels)
+
+    def _as_given(
+        self, state: State, labels: dict[int, str], confidences: dict[int, float]
+    ) -> GraphGPClassifier | None:
+        """The model that was there before, if these are its labels."""
+        model = self._fitted
+        if model is None:
+            return None
+        nodes = model.labelled_.tolist()
+        known = dict(zip(nodes, map(str, model.labels_.tolist()), strict=True))
+        sure = dict(zip(nodes, model.label_confidence_.tolist(), strict=True))
+        sure = {node: share for node, share in sure.items() if share < 1}
+        names = sorted(map(str, model.classes_.tolist()))
+        is_same = (known, sure, names) == (labels, confidences, sorted(state.classes))
+        return model if is_same else None
 
     def _anew(
         self, state: State, labels: dict[int, str], confidences: dict[int, float]
@@ -169,37 +199,22 @@ class Learner:
         return model.fit(self.graph, targets, label_confidence=sure, classes=classes)
 
     def _updated(
-        self,
-        state: State,
-        labels: dict[int, str],
-        confidences: dict[int, float],
-        before: Knowledge | None,
-    ) -> GraphGPClassifier | None:
-        """The model of before with what has changed, if it is worth while."""
-        if before is None or before.model is None:
-            return None
-        if self.graph.n_nodes <= FIT_ANEW and len(labels) <= FIRST_LABELS:
-            return None
-        if sorted(before.classes) != sorted(state.classes):
-            return None
-        if len(labels) >= 2 * before.fitted_with:
-            return None
-        was, was_sure = before.labels or {}, before.confidences or {}
-        everyone = labels.keys() | was.keys()
+        self, model: GraphGPClassifier, before: Labelled, now: Labelled
+    ) -> GraphGPClassifier:
+        """A model of some labels with those that have changed since."""
+        (was, was_sure), (labels, sure) = before, now
         changed = sorted(
             node
-            for node in everyone
-            if labels.get(node) != was.get(node)
-            or confidences.get(node, 1.0) != was_sure.get(node, 1.0)
+            for node in labels.keys() | was.keys()
+            if labels.get(node) != was.get(node) or sure.get(node, 1.0) != was_sure.get(node, 1.0)
         )
-        model = copy.copy(before.model)  # what it was fitted to is never changed, but replaced
-        if changed:
-            none = model.unlabelled
-            values = [self.value(labels[n]) if n in labels else none for n in changed]
-            kinds = np.array(values, dtype=object if self.kind is str else None)
-            sure = [confidences.get(node, 1.0) for node in changed]
-            model.update(np.array(changed), kinds, label_confidence=sure)
-        return model
+        if not changed:
+            return model
+        model = copy.copy(model)  # what it was fitted to is never changed, but replaced
+        values = [self.value(labels[n]) if n in labels else model.unlabelled for n in changed]
+        kind = object if self.kind is str else None
+        shares = [sure.get(node, 1.0) for node in changed]
+        return model.update(np.array(changed), np.array(values, kind), label_confidence=shares)
 
     # --- the next question ----------------------------------------------------------------------
 
