@@ -78,6 +78,6 @@ data: setup ## build the bundled Cora again from its source files
 	$(BIN)/python scripts/build_cora.py
 
 clean: ## remove .venv, builds and caches
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks scripts examples -name __pycache__ -type d -prune \
 	  -exec rm -rf {} + 2>/dev/null || true
