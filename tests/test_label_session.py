@@ -394,6 +394,17 @@ def test_nothing_of_the_model_is_shown_before_the_answer(session):
     assert all(row["number"] != node for row in told["labels"])
 
 
+def test_an_answer_that_was_undone_has_shown_what_the_model_thought(session):
+    answer(session)
+    node = session.question.node
+    answer(session)
+    assert session.state.marks[node].event.data["suggestion"] is False
+    do(session, "undo")
+    assert session.question.node == node
+    answer(session)
+    assert session.state.marks[node].event.data["suggestion"] is True
+
+
 def test_suggestions_are_a_choice_and_a_tenth_stays_blind(path):
     session = open_session(path, two_groups(120), suggestions=True)
     answer(session, "left")

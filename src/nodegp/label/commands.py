@@ -75,7 +75,8 @@ class Commands:
                 "corrects": mark.event.seq,
             }
         about: dict[str, Any] = self._named(node) | {"why": why, "strategy": strategy}
-        about["suggestion"] = is_correction or session.shows_suggestion(node)
+        was_told = is_correction or session.was_told(node)
+        about["suggestion"] = was_told or session.shows_suggestion(node)
         if is_correction:
             about["corrects"] = 0 if mark is None else mark.event.seq  # 0: a label from before
         knowledge = session.knowledge

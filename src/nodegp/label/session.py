@@ -302,6 +302,11 @@ class Session:
         is_blind = chosen is not None and chosen.node == node and chosen.blind
         return self.suggestions and not is_blind and self.knowledge.proba is not None
 
+    def was_told(self, node: int) -> bool:
+        """Whether the expert has answered a node before, be it undone since, and so may know what
+        the model thought of it."""
+        return any(e.kind == "answer" and e.data["number"] == node for e in self.journal.events)
+
     def thoughts(self, node: int) -> dict[str, Any]:
         """What the model thinks of a node and which labels spoke for it.
 
