@@ -9,10 +9,10 @@ STAMP := $(VENV)/.installed
 PYTHON ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check docs bench data clean
+.PHONY: help setup demo test check docs bench data clean check-page test-label bench-label
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv and install nodegp into it with pinned packages
 
@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  "$$chosen" -m venv --clear $(VENV); \
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[dev,reports,baselines,interop,excel,docs]'
+	  --constraint constraints.txt --editable '.[dev,reports,baselines,interop,excel,label,docs]'
 	@touch $@
 
 demo: setup ## fit Cora and show what the library does
@@ -52,6 +52,18 @@ test: check ## check, then run the tests
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n 2 tests
 
+# The scripts of the labelling page have their types in comments. Node is needed for this alone.
+check-page: ## types of the labelling page's scripts, where npm can bring a compiler
+	npm install --silent --no-audit --no-fund --no-package-lock
+	npx tsc --project jsconfig.json
+
+test-label: setup ## the labelling page at length: 200 kills of its server
+	NODEGP_LABEL_KILLS=200 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -v tests/test_label_*.py
+
+bench-label: setup ## how long the labelling page takes from key to next question
+	$(BIN)/python benchmarks/label.py
+
 docs: setup ## build the documentation site into build/docs
 	$(BIN)/python scripts/build_command_reference.py
 	$(BIN)/python scripts/build_model_figure.py
@@ -66,6 +78,6 @@ data: setup ## build the bundled Cora again from its source files
 	$(BIN)/python scripts/build_cora.py
 
 clean: ## remove .venv, builds and caches
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks scripts examples -name __pycache__ -type d -prune \
 	  -exec rm -rf {} + 2>/dev/null || true

@@ -13,6 +13,7 @@ from helpers import random_graph, smooth_classes
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, load, load_dataset
 from nodegp.active import GPVOPT, SOPT, ActiveLearner, Hybrid, Situation, strategies, suggest
 from nodegp.active import latent as latent_module
+from nodegp.active.acquisition import best
 from nodegp.active.latent import DenseCovariance, LowRankCovariance, latent_covariance
 from nodegp.filters import Identity, NeighbourMean, PageRank, SumOfFilters
 from nodegp.kernels import RBF, Linear
@@ -91,6 +92,32 @@ def test_rank_one_updates_are_what_inverses_give(n, width, seed):
         for found in (dense, low_rank):
             worth = found.squares(weights) / (found.variances() + noise)
             np.testing.assert_allclose(worth[rest], fall[rest], rtol=1e-5, atol=1e-7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(40, 400), st.integers(0, 2**32 - 1), st.booleans())
+def test_single_precision_asks_about_the_same_node(n, seed, alike):
+    """Most scores are rough; the best is exact, whoever may be asked about."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 20)) * 10.0 ** rng.uniform(-1, 1, (n, 1))
+    if alike:  # then too many are near the best to tell them apart roughly
+        X = np.repeat(X[:1], n, axis=0) * (1 + 1e-6 * rng.random((n, 1)))
+    landmarks = np.sort(rng.choice(n, 15, replace=False))
+    K, weights = X @ X.T + 0.1 * np.eye(n), rng.random(n) ** 4
+    found = LowRankCovariance(torch.tensor(K[:, landmarks]), landmarks, K.diagonal(), 0.4)
+    open_ = rng.random(n) < 0.7
+    open_[0] = True
+    for node in rng.permutation(n)[:8].tolist():
+        rough, exact = found.worth(weights, open_), found.squares(weights)
+        exact /= found.variances() + found.noise
+        chosen = best(rough, open_)
+        assert chosen == best(exact, open_)
+        assert rough[chosen] == pytest.approx(exact[chosen], rel=1e-12)
+        loosely = {"rtol": 1e-3, "atol": 1e-4 * exact.max()}
+        np.testing.assert_allclose(rough[open_], exact[open_], **loosely)
+        found.condition(node)
+        open_[node] = False
+        open_[(node + 1) % n] = True
 
 
 def test_what_landmarks_do_not_tell_is_each_nodes_own():

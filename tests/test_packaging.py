@@ -110,11 +110,14 @@ def installed(wheel, tmp_path_factory):
 
 
 def is_expected(path):
-    """Code, the typing marker, the report's template, and the data sets with their notes."""
+    """Code, the typing marker, the report's template, the labelling page, and the data sets with
+    their notes."""
     if path.parts[0] not in {"nodegp", "nodegp_paper"}:
         return path.parts[0].endswith(".dist-info")
     if path.parts[:2] == ("nodegp", "datasets") and path.suffix in {".npz", ".json", ".md"}:
         return True
+    if path.parts[:3] == ("nodegp", "web", "static"):
+        return path.suffix in {".html", ".css", ".js", ".svg"}
     others = {"nodegp/py.typed", "nodegp_paper/py.typed", "nodegp/report.html.j2"}
     return path.suffix == ".py" or str(path) in others
 

@@ -73,9 +73,11 @@ class GPVOPT(Acquisition):
 
     def rounds(self, situation: Situation) -> Generator[np.ndarray, int, None]:
         covariance, weights = self._covariance(situation), self.weights(situation)
+        open_ = situation.candidates.copy()
         while True:
-            squares = covariance.squares(weights)
-            covariance.condition((yield squares / (covariance.variances() + covariance.noise)))
+            node = yield covariance.worth(weights, open_)
+            open_[node] = False
+            covariance.condition(node)
 
     def _covariance(self, situation: Situation) -> LatentCovariance:
         """What the labels of the situation leave of the prior covariance."""

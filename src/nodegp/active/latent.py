@@ -11,10 +11,12 @@ taken for what some landmark nodes say of it, and the rest of each node's varian
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from scipy.linalg.blas import ssyrk, strmm
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
@@ -27,6 +29,12 @@ __all__ = ["LatentCovariance", "PosteriorModel", "latent_covariance", "posterior
 
 MAX_DENSE = 5_000  # C has the square of this many entries: 200 MiB
 N_LANDMARKS = 512
+# Scores in single precision are this close to exact ones, relative to the best: far more than they
+# err by. So many nodes within that are scored exactly.
+_ROUGHLY = 1e-3
+_MOST_EXACT = 128
+_NEGLIGIBLE = 1e-9  # of a mean: what single precision does not see
+_BELOW = 1.0 - 1e-6
 # Nodes without any feature may have no variance at all, and nothing to divide by.
 _SMALLEST_NOISE = 1e-12
 
@@ -86,12 +94,19 @@ class DenseCovariance:
         """sum_j weights_j C_ij^2 for every node i, (N,)."""
         return np.einsum("ij,ij,j->i", self._C, self._C, weights)
 
+    def worth(self, weights: np.ndarray, open_: np.ndarray) -> np.ndarray:
+        """By how much a label lowers the weighted variances, (N,); exact for the best of the open
+        nodes, a mask."""
+        return self.squares(weights) / (self.variances() + self.noise)
+
 
 class LowRankCovariance:
     """C = Phi S Phi^T + diag(rest), with a row of Phi for each node and S = I before any label.
 
     Phi Phi^T is what R landmarks u say, ``Cov(h, u) Cov(u, u)^-1 Cov(u, h)``. A label changes S
-    alone; a question costs O(N R^2). Methods are as in :class:`DenseCovariance`.
+    alone; a question costs O(N R^2), most of it in single precision: :meth:`worth` scores all nodes
+    so, and in double precision those that may be the best. Methods are as in
+    :class:`DenseCovariance`.
     """
 
     def __init__(self, cross: Tensor, landmarks: np.ndarray, prior: np.ndarray, noise: float):
@@ -104,6 +119,7 @@ class LowRankCovariance:
         self._explained = np.einsum("ir,ir->i", self._phi, self._phi)  # diagonal of Phi S Phi^T
         self._rest = np.maximum(prior - self._explained, 0.0)
         self._weighted: tuple[np.ndarray, np.ndarray] | None = None  # w and Phi^T diag(w) Phi
+        self._roughly_weighted: tuple[np.ndarray, np.ndarray] | None = None  # in single precision
 
     def condition(self, node: int) -> None:
         direction = self._S @ self._phi[node]
@@ -121,6 +137,44 @@ class LowRankCovariance:
         product = self._phi @ (self._S @ self._weighted[1] @ self._S)
         own = self._rest * (2.0 * self._explained + self._rest)
         return np.einsum("ir,ir->i", product, self._phi) + weights * own
+
+    @cached_property
+    def _rough_phi(self) -> np.ndarray:
+        return self._phi.astype(np.float32)
+
+    def worth(self, weights: np.ndarray, open_: np.ndarray) -> np.ndarray:
+        scale = self.variances() + self.noise
+        own = weights * self._rest * (2.0 * self._explained + self._rest)
+        scores = (self._rough_forms(weights) + own) / scale
+        best = scores[open_].max(initial=0.0)
+        places = np.flatnonzero(open_ & (scores >= best * (1.0 - _ROUGHLY)))
+        if len(places) > _MOST_EXACT:  # hardly anything tells them apart
+            return self.squares(weights) / scale
+        across = self._phi @ (self._S @ self._phi[places].T)  # (N, places)
+        forms = np.einsum("ij,ij,i->j", across, across, weights)
+        exact = (forms + own[places]) / scale[places]
+        # What is only known roughly may come close to the best that is known, and never above.
+        scores = np.minimum(scores, _BELOW * exact.max(initial=0.0))
+        scores[places] = exact
+        return scores
+
+    def _rough_forms(self, weights: np.ndarray) -> np.ndarray:
+        """Diagonal of Phi S Phi^T diag(w) Phi S Phi^T, up to single precision."""
+        phi = self._rough_phi
+        if self._roughly_weighted is None or self._roughly_weighted[0] is not weights:
+            rows = phi * np.sqrt(weights).astype(np.float32)[:, None]
+            half = ssyrk(1.0, rows.T, lower=0)  # half the work of a product: it is symmetric
+            self._roughly_weighted = weights, np.triu(half) + np.triu(half, 1).T
+        inner = self._S @ self._roughly_weighted[1].astype(np.float64) @ self._S
+        inner[np.diag_indices_from(inner)] += _NEGLIGIBLE * inner.diagonal().mean()
+        try:
+            factor = np.linalg.cholesky(inner).astype(np.float32)
+        except np.linalg.LinAlgError:
+            forms = np.einsum("ir,ir->i", phi @ inner.astype(np.float32), phi)
+        else:  # a triangle is half the work again
+            half = strmm(1.0, factor, phi.T, lower=1, trans_a=1)  # (R, N)
+            forms = np.einsum("ri,ri->i", half, half)
+        return forms.astype(np.float64)
 
 
 LatentCovariance = DenseCovariance | LowRankCovariance

@@ -32,6 +32,8 @@ Read the titles of the papers in ask.csv and fill in their topics, or take them 
 
 nodegp update topics.nodegp --labels ask.csv
 nodegp evaluate topics.nodegp --labels answers.csv
+
+Or label them on a page in the browser, one key for one paper: `nodegp label topics.nodegp`
 """
 
 

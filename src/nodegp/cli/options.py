@@ -25,6 +25,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "id": "Column of the nodes' ids; the first by default.",
         "fit label": "Column of the labels, empty where there is none.",
         "fit labels": "Table of ids and labels, if they are not among the nodes.",
+        "label label": "Column of labels that are there already, empty where there is none.",
+        "label labels": "Table of ids and labels that are there already.",
         "source": "Column of the edges' one end; the first.",
         "target": "Column of the edges' other end; the second.",
         "weight": "Column of the edges' weights.",
@@ -32,6 +34,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "for ids and the like; none for no column. Text in them is taken for categories.",
         "exclude": "Columns that are no features.",
         "fit show": "Columns to show people of a node, such as its title; text columns by default.",
+        "label show": "Columns to show of a node, the title first; text columns by default, or "
+        "those that the model remembers.",
         "query show": "Columns to show of a node; by default those that the model remembers.",
         "explain show": "Columns to show of a node; by default those that the model remembers.",
         "predict show": "Columns that the model remembers, to set beside the ids.",
@@ -46,6 +50,24 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "ignore_unknown": "Leave out edges and labels of ids that no node has, up to half of all.",
         "sep": "What separates fields of text: a character, tab or space; found out by default.",
         "encoding": "Encoding of text, such as cp1252; found out by default.",
+    },
+    "Labelling": {
+        "classes": "The classes there are, with commas, if no label tells; more can be added.",
+        "demo": "Play with made-up papers: no tables, no model.",
+        "label strategy": f"{', '.join(STRATEGY_NAMES[:-1])} or {STRATEGY_NAMES[-1]}; hybrid by "
+        "default. `nodegp query --help` says what they do.",
+        "random_share": "Share of the questions drawn at random, to estimate accuracy by.",
+        "suggestions": "Show what the model thinks with the question. It shifts the answers: a "
+        "tenth of the questions stays without.",
+        "confidence": "What Shift and a digit, probably, means.",
+        "guideline": "A Markdown file that says what belongs in which class.",
+        "annotator": "Who labels, for the journal.",
+        "journal": "The file that keeps the answers; beside the model by default.",
+        "apply": "Write the model with the answers of the journal, and stop.",
+        "export": "Write the answers to .csv, .jsonl or .parquet, and stop.",
+        "label out": "With --apply: where to; over MODEL by default.",
+        "port": "Of 127.0.0.1; 8719, or any that is free, by default.",
+        "open": "Open the browser.",
     },
     "What it does not know": {
         "coverage": "Sets of classes, of which about this share hold the true one: 0.9.",
@@ -92,6 +114,7 @@ _OPTIONS = {name: (panel, text) for panel, rows in _PANELS.items() for name, tex
 _ARGUMENTS = {
     "model": ("MODEL", "A model file."),
     "query model": ("[MODEL]", "A model file; none for a cold start."),
+    "label model": ("[MODEL]", "A model file; none for a cold start."),
     "node": ("NODE", "The node's id."),
     "folder": ("FOLDER", "Where to; it is made if it is not there."),
 }
@@ -99,10 +122,11 @@ _ARGUMENTS = {
 # What is not text; how an option is written, where that is not its name; and so on.
 _KINDS: dict[Any, str] = {
     Path: "folder model nodes edges labels features_npy features_npz features_table graph out "
-    "report",
-    int: "knn seed count folds doubtful",
-    float: "coverage abstain_below",
-    bool: "ignore_unknown as_json quiet new_classes force classes_anyway verbose",
+    "report guideline journal export",
+    int: "knn seed count folds doubtful port",
+    float: "coverage abstain_below random_share confidence",
+    bool: "ignore_unknown as_json quiet new_classes force classes_anyway verbose demo suggestions "
+    "apply open",
     bool | None: "calibrate",
 }
 _FLAGS = {
@@ -110,19 +134,25 @@ _FLAGS = {
     "calibrate": ("--calibrate/--no-calibrate",),
     "count": ("-n",),
     "for_class": ("--class",),
+    "open": ("--open/--no-open",),
     "out": ("--out", "-o"),
     "quiet": ("--quiet", "-q"),
     "verbose": ("--verbose", "-v"),
 }
-_DEFAULTS = {
+_DEFAULTS: dict[str, Any] = {
+    "annotator": "expert",
+    "confidence": 0.75,
     "doubtful": 5,
     "explain count": 8,
+    "label strategy": "hybrid",
+    "open": True,
     "query count": 10,
+    "random_share": 0.1,
     "recipe": "auto",
     "seed": 0,
     "strategy": "sopt",
 }
-_LEAST = {"count": 1, "doubtful": 0, "folds": 2, "knn": 1}
+_LEAST = {"count": 1, "doubtful": 0, "folds": 2, "knn": 1, "port": 1}
 
 
 def takes(names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

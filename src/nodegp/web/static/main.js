@@ -1,0 +1,384 @@
+/**
+ * The page: one question, one key, the next question. What is shown is what the server says;
+ * nothing of the model is asked for before the answer is given.
+ */
+import { Refusal, command, get, listen, sendUnconfirmed, unconfirmed } from "./api.js";
+import { badge, colourOf } from "./colours.js";
+import {
+  button, changeClasses, findClass, showExport, showGuideline, showKeys, writeNote,
+} from "./dialogs.js";
+import { amount, byId, el, percent, show } from "./dom.js";
+import { drawingPart } from "./drawing.js";
+import { ACTIONS, listenToKeys, nameOf, readLayout } from "./keys.js";
+import { panelParts } from "./panels.js";
+import { aroundParts, nodeButton, questionParts } from "./question.js";
+
+/** @typedef {import("./types.js").Node} GraphNode */
+/** @typedef {import("./types.js").Standing} Standing */
+/** @typedef {import("./types.js").Outcome} Outcome */
+
+const KEYS = 9; // classes that have a key of their own
+const PROBABLY = "nodegp-probably";
+
+/** @type {Standing} */
+let standing;
+/** @type {GraphNode | null} what is looked at in place of the question */
+let looked = null;
+/** @type {Outcome | null} */
+let outcome = null;
+let isBusy = false;
+let showsDrawing = localStorage.getItem("nodegp-drawing") !== "hidden";
+let trouble = "";
+let isConnected = true;
+
+/** The node on the page. */
+function shown() {
+  return looked ?? standing.question;
+}
+
+// --- doing -----------------------------------------------------------------------------------
+
+/**
+ * Command something, and show what came of it.
+ * @param {string} kind
+ * @param {Record<string, any>} data
+ */
+async function act(kind, data = {}) {
+  if (isBusy) return; // what one would answer is not on the page yet
+  if (standing.read_only) {
+    say("Another server has this journal open: here you can only read.");
+    return;
+  }
+  isBusy = true;
+  drawSaved();
+  try {
+    const reply = await command(kind, data, say);
+    standing = { ...standing, ...reply };
+    if (["answer", "unknown", "later"].includes(kind)) outcome = reply.outcome;
+    else if (kind === "undo" || kind === "redo") outcome = null;
+    const stays = looked && (kind === "flag" || kind === "note");
+    if (stays && looked) looked = await get(`/api/node/${looked.number}`);
+    else looked = null;
+    isBusy = false;
+    draw();
+    if (!stays && kind !== "flag" && kind !== "note") focusQuestion();
+  } catch (error) {
+    isBusy = false;
+    say(error instanceof Error ? error.message : String(error));
+    drawSaved();
+  }
+}
+
+/** @param {string} label @param {boolean} probably */
+function answer(label, probably) {
+  const node = shown();
+  if (!node) return;
+  if (looked && !looked.said) {
+    say("You are looking at another node. Go back, or ask about this one next.");
+    return;
+  }
+  act("answer", { number: node.number, label, confidence: probably ? confidence() : 1 });
+}
+
+function confidence() {
+  const own = Number(localStorage.getItem(PROBABLY));
+  return own > 0 && own < 1 ? own : standing.confidence;
+}
+
+/** @param {number} number */
+async function look(number) {
+  if (standing.question && number === standing.question.number) {
+    back();
+    return;
+  }
+  try {
+    looked = await get(`/api/node/${number}`);
+    draw();
+    focusQuestion();
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function back() {
+  looked = null;
+  draw();
+  focusQuestion();
+}
+
+/** Through what was answered. @param {number} step */
+function walk(step) {
+  const { history } = standing;
+  const current = looked;
+  const at = current ? history.findIndex((one) => one.number === current.number) : history.length;
+  const next = (at < 0 ? history.length : at) + step;
+  if (next >= history.length) back();
+  else if (next >= 0) look(history[next].number);
+}
+
+/** @type {Record<string, () => void>} */
+const DO = {
+  find: () => findClass(standing.classes, answer),
+  unknown: () => withNode((node) => act("unknown", { number: node.number })),
+  later: () => withNode((node) => act("later", { number: node.number })),
+  flag: () => withNode((node) => act("flag", { number: node.number })),
+  note: () => withNode((node) => writeNote(node.note, (text) => act("note", { number: node.number, text }))),
+  undo: () => (standing.can_undo ? act("undo") : say("There is nothing to undo.")),
+  redo: () => (standing.can_redo ? act("redo") : say("There is nothing to do again.")),
+  previous: () => walk(-1),
+  next: () => walk(1),
+  graph: toggleDrawing,
+  model: showThoughts,
+  guideline: async () => {
+    if (standing.guideline) showGuideline((await get("/api/guideline")).markdown);
+    else say("There is no guideline: name a Markdown file with --guideline.");
+  },
+  keys: openKeys,
+};
+
+/** @param {(node: GraphNode) => void} then */
+function withNode(then) {
+  const node = shown();
+  if (node) then(node);
+}
+
+function openKeys() {
+  showKeys(
+    { suggestions: standing.suggestions, confidence: confidence(), readOnly: standing.read_only },
+    {
+      suggest: (wished) => act("mode", { suggestions: wished }),
+      probably: (share) => localStorage.setItem(PROBABLY, String(share)),
+      redraw: draw,
+    },
+  );
+}
+
+function toggleDrawing() {
+  showsDrawing = !showsDrawing;
+  localStorage.setItem("nodegp-drawing", showsDrawing ? "shown" : "hidden");
+  draw();
+}
+
+async function showThoughts() {
+  const number = looked?.said ? looked.number : (outcome?.number ?? shown()?.number);
+  if (number === undefined) return;
+  try {
+    /** @type {import("./types.js").Thoughts} */
+    const thoughts = await get(`/api/thoughts/${number}`);
+    const place = byId("outcome").querySelector(".thoughts");
+    const part = thoughtsPart(thoughts);
+    if (place) place.remove();
+    if (!place || place.getAttribute("data-number") !== String(number)) byId("outcome").append(part);
+  } catch (error) {
+    say(error instanceof Refusal ? `${error.message}.` : String(error));
+  }
+}
+
+/** @param {import("./types.js").Thoughts} thoughts */
+function thoughtsPart(thoughts) {
+  const part = el("div", { class: "thoughts", "data-number": thoughts.number });
+  if (!thoughts.probabilities.length) {
+    part.append(el("p", {}, "The model had no label to learn from then."));
+    return part;
+  }
+  part.append(
+    el("h3", {}, thoughts.before ? "What the model thought before you answered" : "What the model thinks now"),
+    guessList(thoughts.probabilities),
+  );
+  if (thoughts.labels.length) {
+    part.append(
+      el("h3", {}, `Labels that spoke for ${thoughts.class ?? "it"} and for others`),
+      el("ul", {}, ...thoughts.labels.map((one) =>
+        el("li", {}, nodeButton(one, standing.classes, look), el("small", {}, ` ${one.share.toFixed(2)}`)))),
+    );
+  }
+  return part;
+}
+
+/** @param {import("./types.js").Guess[]} guesses */
+function guessList(guesses) {
+  return el("ul", { class: "guesses" }, ...guesses.slice(0, 4).map((guess) => {
+    const bar = el("i", { class: "bar", "data-colour": colourOf(guess.name, standing.classes) });
+    bar.style.width = `${100 * guess.probability}%`;
+    return el("li", {}, badge(guess.name, standing.classes), el("span", { class: "bars" }, bar), percent(guess.probability));
+  }));
+}
+
+// --- showing ---------------------------------------------------------------------------------
+
+function draw() {
+  const node = shown();
+  byId("name").textContent = standing.name ?? "";
+  byId("guideline").hidden = !standing.guideline;
+  /** @type {HTMLButtonElement} */ (byId("undo")).disabled = !standing.can_undo;
+  /** @type {HTMLButtonElement} */ (byId("redo")).disabled = !standing.can_redo;
+  for (const key of document.querySelectorAll("kbd[data-action]")) {
+    key.textContent = nameOf(key.getAttribute("data-action") ?? "");
+  }
+  byId("question").classList.toggle("looked", looked !== null);
+  if (node) {
+    show("question", ...questionParts(node, standing.classes, { isQuestion: !looked, buttons: lookButtons() }));
+    show("around", showsDrawing ? drawingPart(node.drawing, standing.classes, look) : hiddenDrawing(),
+      ...aroundParts(node, standing.classes, look));
+  } else {
+    show("question", el("h1", {}, "Every node has an answer"), el("p", {}, "There is nobody left to ask about."));
+    show("around");
+  }
+  show("answers", ...answerParts(node));
+  show("outcome", ...outcomeParts());
+  show("panels", ...panelParts(standing, look));
+  drawSaved();
+  requestAnimationFrame(() => document.body.setAttribute("data-painted", `${standing.seq}`));
+}
+
+function hiddenDrawing() {
+  return el("p", { class: "hidden-drawing" }, button(`Show the drawing (${nameOf("graph")})`, toggleDrawing));
+}
+
+function lookButtons() {
+  if (!looked) return [];
+  const { number, said } = looked;
+  const buttons = [button("← Back to the question", back)];
+  if (!said || said.kind === "later") {
+    buttons.push(button("Ask about this one next", () => act("request", { number })));
+  } else {
+    buttons.push(el("span", { class: "hint" }, "answer again to correct it"));
+  }
+  return buttons;
+}
+
+/** @param {GraphNode | null} node */
+function answerParts(node) {
+  if (!node || standing.read_only) return [];
+  const classes = standing.classes.slice(0, looked && !looked.said ? 0 : KEYS);
+  const buttons = classes.map((name, place) =>
+    el("button", {
+      type: "button", class: "class", "data-colour": colourOf(name, standing.classes),
+      "aria-keyshortcuts": String(place + 1),
+      onclick: (/** @type {MouseEvent} */ event) => answer(name, event.shiftKey || probably.checked),
+    }, el("kbd", {}, place + 1), el("span", { dir: "auto" }, name)));
+  const probably = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox" }));
+  const others = ["unknown", "later", "flag", "note"].map((action) =>
+    el("button", { type: "button", onclick: DO[action], title: ACTIONS[action].means },
+      NAMES[action], " ", el("kbd", {}, nameOf(action))));
+  return [
+    node.suggestion ? el("div", { class: "suggestion" }, el("b", {}, "The model suggests"), guessList(node.suggestion)) : null,
+    el("div", { class: "classes" }, ...buttons,
+      standing.classes.length > KEYS && classes.length
+        ? el("button", { type: "button", class: "class", onclick: DO.find }, el("kbd", {}, nameOf("find")),
+            `${standing.classes.length - KEYS} more`)
+        : null),
+    el("div", { class: "others" }, ...others,
+      el("label", { class: "probably" }, probably, ` probably (⇧)`)),
+  ].filter((part) => part !== null);
+}
+
+/** @type {Record<string, string>} */
+const NAMES = { unknown: "Cannot tell", later: "Later", flag: "Flag", note: "Note" };
+
+function outcomeParts() {
+  if (!outcome) return [];
+  const { kind, label, probability, predicted, changed, id, corrects } = outcome;
+  if (kind !== "answer" || label === undefined) {
+    const what = kind === "later" ? "It will come back." : "It will not be asked again.";
+    return [el("p", {}, el("b", {}, id ?? ""), ": ", what)];
+  }
+  const parts = [el("b", {}, id ?? ""), ": ", badge(label, standing.classes), ". "];
+  if (probability !== undefined) {
+    parts.push(`The model gave this ${percent(probability)}`);
+    if (predicted !== undefined && predicted !== label) {
+      parts.push(`; it thought of ${predicted} (${percent(outcome.predicted_probability ?? 0)})`);
+    }
+  } else {
+    parts.push(corrects === undefined ? "The model had nothing to go by yet" : "Corrected");
+  }
+  parts.push(changed === null ? "." : `; ${amount(changed, "node")} changed.`);
+  return [el("p", {}, ...parts, " ", el("button", { type: "button", onclick: showThoughts },
+    "Why? ", el("kbd", {}, nameOf("model"))))];
+}
+
+function drawSaved() {
+  const waiting = unconfirmed().length;
+  const saved = byId("saved");
+  saved.className = waiting || trouble ? "waiting" : "";
+  saved.textContent = standing.read_only ? "read only"
+    : waiting ? "saving…"
+    : isConnected ? `${amount(standing.panels.answers, "answer")}, all saved` : "all saved; server away";
+  const text = trouble || standing.trouble;
+  byId("trouble").hidden = !text;
+  if (byId("trouble").textContent !== text) byId("trouble").textContent = text;
+  byId("answers").classList.toggle("busy", isBusy);
+}
+
+/** @type {number | undefined} */
+let timer;
+
+/** @param {string} text */
+function say(text) {
+  trouble = text;
+  drawSaved();
+  clearTimeout(timer);
+  // What still waits stays on the page; a remark does not.
+  if (text && !isBusy) timer = window.setTimeout(() => say(""), 6000);
+}
+
+function focusQuestion() {
+  byId("question").focus({ preventScroll: true });
+  if (window.scrollY > 0) window.scrollTo({ top: 0 });
+}
+
+// --- beginning -------------------------------------------------------------------------------
+
+async function refresh() {
+  standing = { ...standing, ...(await get("/api/standing")) };
+  if (!isBusy) draw();
+}
+
+async function begin() {
+  standing = await get("/api/standing");
+  draw();
+  if (unconfirmed().length && !standing.read_only) {
+    isBusy = true;
+    await sendUnconfirmed(say);
+    isBusy = false;
+    await refresh();
+  }
+  listenToKeys(
+    (digit, probably) => {
+      const label = standing.classes[digit - 1];
+      if (label !== undefined) answer(label, probably);
+    },
+    (action) => DO[action](),
+  );
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && looked && !byId("dialog").hasAttribute("open")) back();
+  });
+  for (const name of ["undo", "redo", "guideline"]) byId(name).addEventListener("click", DO[name]);
+  byId("classes").addEventListener("click", () => changeClasses(standing.classes, act));
+  byId("export").addEventListener("click", showExport);
+  byId("settings").addEventListener("click", openKeys);
+  document.body.setAttribute("data-ready", "");
+  readLayout(draw);
+  listen(
+    (news) => {
+      if (news.seq !== standing.seq && !isBusy) refresh().catch(() => undefined);
+    },
+    (isThere) => {
+      isConnected = isThere;
+      drawSaved();
+    },
+  );
+}
+
+/** Begin, and where the server is not there yet, a little later. */
+function start() {
+  begin().catch((error) => {
+    const isAway = !(error instanceof Refusal);
+    const text = error instanceof Error ? error.message : String(error);
+    byId("trouble").hidden = false;
+    byId("trouble").textContent = isAway ? "The server does not answer. It is tried again." : text;
+    if (isAway && !document.body.hasAttribute("data-ready")) setTimeout(start, 1000);
+  });
+}
+
+start();
