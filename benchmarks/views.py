@@ -1,0 +1,126 @@
+"""What the default's views and their weights were chosen by, on twelve graphs.
+
+    python benchmarks/views.py --splits 4
+    python benchmarks/views.py --splits 4 --graphs cora,chameleon --only "the default,no weighing"
+
+One thing at a time is changed in the default: a view is left out, or a number. Labels per class are
+min(k, half the class) for k = 3, 10, 20, and never public test nodes. The nine graphs that are
+not Planetoid's are read from a folder `zoo` beside NODEGP_DATA (docs/zoo.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+import nodegp
+from nodegp import metrics
+from nodegp.model import classifier, selection, views, weighing
+from nodegp_paper.datasets import capped_split, without_small_classes
+from nodegp_paper.experiments.tasks.zoo import GRAPHS
+
+PER_CLASS = (3, 10, 20)
+Change = Callable[[], object]
+
+
+@contextmanager
+def changed(module: object, name: str, value: object) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def without(*names: str) -> object:
+    """The default without some of its views."""
+
+    def fewer(domain: object, per_class: float) -> list[views.Candidate]:
+        every = views.candidates(domain, per_class)  # type: ignore[arg-type]
+        return [look for look in every if look.view.name not in names] or every
+
+    return changed(selection, "candidates", fewer)
+
+
+def only(name: str) -> object:
+    def one(domain: object, per_class: float) -> list[views.Candidate]:
+        every = views.candidates(domain, per_class)  # type: ignore[arg-type]
+        return [look for look in every if look.view.name == name] or every[:1]
+
+    return changed(selection, "candidates", one)
+
+
+def unadjusted(proba: np.ndarray, labelled: np.ndarray, per_class: float) -> np.ndarray:
+    return labelled
+
+
+@contextmanager
+def as_it_is() -> Iterator[None]:
+    yield
+
+
+VARIANTS: dict[str, Change] = {
+    "the default": as_it_is,
+    "no weighing": lambda: changed(weighing, "_POWER", 1e-9),
+    "weighing at full power": lambda: changed(weighing, "_POWER", 1.0),
+    "one amplitude": lambda: changed(weighing, "AMPLITUDES", (1.0, 1.0)),
+    "labels' own class shares": lambda: changed(classifier, "class_shares", unadjusted),
+    "temperature near one": lambda: changed(classifier, "usual_temperature", lambda p: (0.0, 1.0)),
+    "no far neighbours": lambda: without("far neighbours", "far links"),
+    "no neighbours' neighbours": lambda: without("neighbours' neighbours"),
+    "no links in common": lambda: without("links in common"),
+    "no nodes alike": lambda: without("nodes alike"),
+    "no neighbours and nodes alike": lambda: without("neighbours and nodes alike"),
+    "own features only": lambda: only("own features"),
+    "far neighbours only": lambda: only("far neighbours"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--splits", type=int, default=4)
+    parser.add_argument("--graphs", default=",".join(GRAPHS))
+    parser.add_argument("--only", default=",".join(VARIANTS))
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    names = [name for name in VARIANTS if name in options.only.split(",")]
+    results = {name: [] for name in names}
+    for graph in options.graphs.split(","):
+        data = without_small_classes(nodegp.load_dataset(graph))
+        for per_class in PER_CLASS:
+            for name in names:
+                with VARIANTS[name]():  # type: ignore[attr-defined]
+                    rows = [score(data, per_class, seed) for seed in range(options.splits)]
+                results[name].append(np.mean(rows, axis=0))
+        print(f"# {graph} done", flush=True)
+    print("| variant | accuracy at 3, 10, 20 | log loss | worst loss of accuracy |")
+    print("|---|---|---|---|")
+    first = np.array(results[names[0]])
+    for name in names:
+        found = np.array(results[name])
+        by_k = [found[k :: len(PER_CLASS)].mean(axis=0) for k in range(len(PER_CLASS))]
+        accuracy = ", ".join(f"{100 * part[0]:.1f}" for part in by_k)
+        loss = ", ".join(f"{part[1]:.3f}" for part in by_k)
+        worst = 100 * (first[:, 0] - found[:, 0])
+        case = int(worst.argmax())
+        graph = options.graphs.split(",")[case // len(PER_CLASS)]
+        where = f"{worst[case]:.1f} ({graph}, {PER_CLASS[case % len(PER_CLASS)]})"
+        print(f"| {name} | {accuracy} | {loss} | {'' if name == names[0] else where} |")
+
+
+def score(data: nodegp.datasets.Dataset, per_class: int, seed: int) -> tuple[float, float]:
+    nodes = capped_split(data, per_class, seed)
+    y = np.full(data.graph.n_nodes, -1)
+    y[nodes["train"]] = data.y[nodes["train"]]
+    model = nodegp.GraphGPClassifier().fit(data.graph, y)
+    proba, truth = model.predict_proba(nodes=nodes["test"]), data.y[nodes["test"]]
+    return metrics.accuracy(truth, proba), metrics.log_loss(truth, proba)
+
+
+if __name__ == "__main__":
+    main()
