@@ -1,4 +1,4 @@
-"""The default model: which views it has of which graph, how they are weighed, and what comes of it."""
+"""The default model: which views it has of a graph, how they are weighed, and what comes of it."""
 
 import numpy as np
 import pytest

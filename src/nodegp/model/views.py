@@ -144,7 +144,8 @@ def planning_recipe(recipe: Recipe) -> Recipe:
 def _planned(filter: Filter) -> Filter:
     if not isinstance(filter, PageRank):
         return filter
-    return replace(filter, teleport=_PLANNED, order=10)
+    discount = 0.0 if filter.centred else HUB_DISCOUNT
+    return replace(filter, teleport=_PLANNED, order=10, hub_discount=discount)
 
 
 def _without_bias(kernel: Kernel) -> Kernel:
