@@ -17,7 +17,7 @@ from nodegp.active import suggest
 from nodegp.evaluation import leave_one_out
 from nodegp.inference import Dual
 from nodegp.model.calibration import weighted
-from nodegp.prior import edges
+from nodegp.prior import build, edges, lengths
 
 TIGHT = Dual(tol=1e-8, max_steps=2000)
 
@@ -368,6 +368,22 @@ def test_nodes_alike_come_from_the_file(tmp_path, monkeypatch):
     more = rest(case)[:2]
     loaded.update(more, case.y[more])
     suggest(loaded.graph_, 2, "hybrid", y=hide(case.y, case.shown), model=loaded)
+
+
+@pytest.mark.parametrize("make", [structure_only, heterophily, two_noisy_classes])
+def test_with_lengths_that_are_estimated(make, tmp_path, monkeypatch):
+    """As on large graphs: to nearly the last digit the same from a file, and after an update."""
+    monkeypatch.setattr(build, "sketch_width", lambda n_nodes, n_columns: lengths.WIDTH)
+    case = make()
+    model, more = fit_of(case, engine=TIGHT), rest(case)[:3]
+    assert any(getattr(part, "sketch", 0) for part in getattr(model.prior_, "parts", ()))
+    model.save(tmp_path / "model", include_graph=True)
+    loaded = nodegp.load(tmp_path / "model")
+    assert loaded.predict_proba() == pytest.approx(model.predict_proba(), abs=1e-6)
+    shown = np.union1d(case.shown, more)
+    fresh = fit_of(case._replace(shown=shown), engine=TIGHT).predict_proba()
+    for each in (model, loaded):
+        assert each.update(more, case.y[more]).predict_proba() == pytest.approx(fresh, abs=1e-6)
 
 
 def test_class_weights_follow_predictions_and_not_an_experts_balance():

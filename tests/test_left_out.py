@@ -266,6 +266,17 @@ def test_balanced_labels_have_one_of_each_class_in_a_group():
     assert growth(labels) == 5 / 4
 
 
+def test_of_many_classes_some_are_left_out_at_a_time():
+    """Groups with a label of each of hundreds of classes would be slow to leave out."""
+    labels = np.repeat(np.arange(50), 4)
+    groups = dealt_groups(labels, np.random.default_rng(0).permutation(200).astype(float))
+    sizes = np.bincount(groups)
+    assert sizes.tolist() == [20] * 10
+    for group in range(10):
+        assert len(set(labels[groups == group])) == 20, "never two of a class"
+    assert growth(labels) == 4 / 3, "a class loses one of four all the same"
+
+
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [([0], 2.0), ([0, 1], 2.0), ([0, 0, 0, 1, 1, 1], 1.5), ([0] * 10, 10 / 9), ([0, 1, 1, 1], 2.0)],
