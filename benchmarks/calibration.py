@@ -34,7 +34,8 @@ def compare(data: Dataset, per_class: int, n_splits: int, likelihood: str) -> li
             random_state=seed,
         ).fit(data.graph, y)
         plain = model.predict_proba(data.graph, split["test"])
-        temperature = fit_temperature(model.loo_proba_, data.y[model.labelled_])
+        labels = data.y[model.labelled_]
+        temperature = fit_temperature(model.loo_proba_[None], labels, np.ones(len(labels)))
         temperatures.append(temperature)
         truth = data.y[split["test"]]
         rows.append([_scores(truth, p) for p in (plain, tempered(plain, temperature))])

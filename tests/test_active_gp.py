@@ -405,7 +405,8 @@ def test_only_the_shortlist_is_scored(monkeypatch):
 
 
 def test_a_plan_stays_as_labels_come_in():
-    """The default model carries features less far with every label; its questions stay planned."""
+    """The default model carries features less far with every label, and has a bias of which labels
+    tell more; its questions are planned in the same views without either."""
     data = load_dataset("cora")
     priors = []
     for n in (2, 30):
@@ -413,8 +414,22 @@ def test_a_plan_stays_as_labels_come_in():
         model = GraphGPClassifier(random_state=0).fit(data.graph, y)
         planned = model.model_.planning_prior(model.model_.domain())
         priors.append((model.prior_, planned))
-    assert priors[0][0] != priors[1][0]
-    assert priors[0][1] == priors[1][1]
+    ranges = []
+    for prior, planned in priors:
+        assert len(planned.parts) == len(prior.parts)
+        assert not any("Constant" in name for part in planned.parts for name in part.parameters())
+        shares, before = (
+            np.array([part.kernel.parameters()["variance"] for part in planned.parts]),
+            np.array([next(iter(part.kernel.parameters().values())) for part in prior.parts]),
+        )
+        assert shares == pytest.approx(before), "what views have to say is the labels'"
+        both = [part for part in (*prior.parts, *planned.parts) if part.relation is None]
+        far = [part.filter for part in both if isinstance(part.filter, PageRank)]
+        ranges.append(far)
+    (few, plan_of_few), (many, plan_of_many) = ranges
+    assert few.teleport < many.teleport
+    assert plan_of_few == plan_of_many
+    assert plan_of_few.teleport > many.teleport
     fixed = fitted(random_graph(14, seed=2), labels_at(np.arange(14) % 3, [0, 1, 2]))
     assert fixed.model_.planning_prior(fixed.model_.domain()) == fixed.prior_
     assert (fixed.prior_.kernel, fixed.prior_.filter) == (fixed.kernel_, fixed.filter_)

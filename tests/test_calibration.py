@@ -1,4 +1,5 @@
-"""A temperature on probabilities: what it does, and that the right one is found."""
+"""A temperature on probabilities, shares of classes and sets: what they do, and that the right ones
+are found."""
 
 from __future__ import annotations
 
@@ -9,7 +10,16 @@ from hypothesis import strategies as st
 
 from nodegp import GraphGPClassifier
 from nodegp.kernels import Linear
-from nodegp.model.calibration import fit_temperature, set_threshold, tempered
+from nodegp.model.calibration import (
+    class_shares,
+    in_sets,
+    set_threshold,
+    sharpness,
+    tempered,
+    usual_temperature,
+    weighted,
+)
+from nodegp.model.calibration import fit_temperature as fit_temperature_to
 from nodegp_paper.datasets import synthetic
 
 
@@ -23,6 +33,12 @@ def draw(proba, seed=0):
     """A label for each row, with the row's probabilities."""
     below = np.random.default_rng(seed).random((len(proba), 1)) > proba.cumsum(axis=1)
     return below.sum(axis=1)
+
+
+def fit_temperature(proba, y, confidence=None, **settings):
+    """Of labels that were left out once, and count alike."""
+    confidence = np.ones(len(y)) if confidence is None else confidence
+    return fit_temperature_to(proba[None], y, confidence, **settings)
 
 
 def log_loss(proba, y):
@@ -93,8 +109,74 @@ def test_never_worse_than_no_temperature(seed):
 def test_the_bounds_hold_where_the_data_would_go_further():
     n = 100_000
     sure = np.tile([0.6, 0.4], (n, 1))
-    assert fit_temperature(sure, np.zeros(n, dtype=int)) == pytest.approx(0.1, rel=0.01)
     assert fit_temperature(sure, np.ones(n, dtype=int)) == pytest.approx(10.0, rel=0.01)
+    # A strong prior leaves probabilities of almost one half that are right: far below one.
+    modest = np.tile([0.5001, 0.4999], (n, 1))
+    assert fit_temperature(modest, np.zeros(n, dtype=int)) == pytest.approx(np.exp(-6), rel=0.02)
+
+
+@pytest.mark.parametrize("growth", [1.0, 1.25, 2.0])
+def test_what_was_said_without_labels_is_less_sharp(growth):
+    """Predictions that grow sharper by a factor with all labels need so much more temperature."""
+    said = simplex(20_000, 3)
+    y = draw(tempered(said, 0.5))
+    assert fit_temperature(said, y, growth=growth) == pytest.approx(0.5 * growth, rel=0.06)
+
+
+def test_turns_count_as_one_in_the_mean():
+    said, y = simplex(50, 3), draw(simplex(50, 3), 1)
+    once = fit_temperature_to(said[None], y, np.ones(50), 1.0, -0.3, 0.4)
+    twice = fit_temperature_to(np.stack([said, said]), y, np.ones(50), 1.0, -0.3, 0.4)
+    assert twice == pytest.approx(once, rel=1e-3)
+
+
+def test_the_objective_by_a_grid():
+    """Log losses in plain loops, with the prior: the minimum is where it was found."""
+    said = np.stack([simplex(9, 3, seed) for seed in (1, 2)])
+    y, confidence = draw(said[0], 4), np.linspace(0.2, 1.0, 9)
+    found = fit_temperature_to(said, y, confidence, 1.5, -0.7, 0.6)
+
+    def loss(t):
+        total = 0.5 * ((np.log(t) + 0.7) / 0.6) ** 2
+        for turn in said:
+            for n in range(9):
+                powered = turn[n] ** (1.5 / t)
+                total -= confidence[n] * np.log(powered[y[n]] / powered.sum()) / 2
+        return total
+
+    grid = np.exp(np.linspace(-4, 2, 4001))
+    assert found == pytest.approx(grid[np.argmin([loss(t) for t in grid])], rel=5e-3)
+
+
+def test_labels_that_do_not_count_leave_what_is_usual():
+    said = simplex(5, 3)
+    found = fit_temperature(said, draw(said), np.zeros(5), usual=-1.2, spread=0.3)
+    assert found == pytest.approx(np.exp(-1.2), rel=2e-3)
+
+
+@given(c=st.integers(2, 6), power=st.floats(0.05, 5.0), seed=st.integers(0, 1000))
+def test_the_usual_temperature_goes_with_sharpness(c, power, seed):
+    """Probabilities to a power are sharper by that power, and so is what is usual for them: at
+    their usual temperature both are the same."""
+    proba = simplex(30, c, seed)
+    powered = tempered(proba, 1 / power)
+    assert sharpness(powered) == pytest.approx(sharpness(proba) + np.log(power), abs=1e-6)
+    (a, spread), (b, same) = usual_temperature(proba), usual_temperature(powered)
+    assert spread == same > 0
+    np.testing.assert_allclose(
+        tempered(powered, np.exp(b)), tempered(proba, np.exp(a)), atol=1e-9, rtol=1e-6
+    )
+
+
+def test_sharpness_by_plain_loops():
+    proba = simplex(7, 4)
+    squares = []
+    for row in proba:
+        middle = np.mean([np.log(p) for p in row])
+        squares += [(np.log(p) - middle) ** 2 for p in row]
+    assert sharpness(proba) == pytest.approx(np.log(np.sqrt(np.mean(squares))))
+    assert np.isfinite(sharpness(np.full((3, 2), 0.5)))
+    assert np.isfinite(sharpness(np.array([[1.0, 0.0]])))
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -151,9 +233,197 @@ def test_sets_cover_what_they_promise():
     assert np.mean(sizes) < 2.5
 
 
-def test_the_only_label_of_a_class_has_no_say_in_the_temperature():
-    proba = np.array([[0.9, 0.05, 0.05], [0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.5, 0.49, 0.01]])
-    with_lone = fit_temperature(proba, np.array([0, 0, 1, 2]))
-    without = fit_temperature(proba[:2], np.array([0, 0]))
-    assert with_lone == pytest.approx(without, abs=1e-3)
-    assert fit_temperature(proba[1:], np.array([0, 1, 2])) == 1.0
+def threshold_by_a_loop(of_truth, weights, coverage):
+    """The largest score up to which no more than a share of 1 - coverage of the weights lies, where
+    a label of average weight more is there for the node to come."""
+    best, mean = 0.0, sum(weights) / len(weights)
+    for score in of_truth:
+        below = sum(w for other, w in zip(of_truth, weights, strict=True) if other <= score)
+        if below <= (1 - coverage) * (sum(weights) + mean) + 1e-9:
+            best = max(best, score)
+    return best
+
+
+@given(
+    n=st.integers(1, 30),
+    coverage=st.floats(0.05, 0.99),
+    seed=st.integers(0, 1000),
+    scale=st.floats(0.1, 10),
+)
+def test_the_threshold_with_weights_by_a_loop(n, coverage, seed, scale):
+    rng = np.random.default_rng(seed)
+    proba, y, weights = simplex(n, 3, seed), rng.integers(0, 3, n), rng.uniform(0.1, 3.0, n)
+    of_truth = proba[np.arange(n), y]
+    found = set_threshold(proba, y, coverage, weights * scale)
+    assert found == pytest.approx(threshold_by_a_loop(of_truth, weights, coverage))
+    alike = set_threshold(proba, y, coverage, np.full(n, scale))
+    assert alike == pytest.approx(set_threshold(proba, y, coverage))
+
+
+def test_weighted_sets_cover_where_classes_are_labelled_more_often_than_they_occur():
+    """Half of the labels are of a class that one node in ten has, and which is hard to see."""
+    rng = np.random.default_rng(0)
+    covered = {"weights": [], "none": []}
+    for _ in range(40):
+        nodes = rng.choice(2, 2000, p=[0.9, 0.1])
+        labels = np.repeat([0, 1], 60)
+
+        def shown(y, rng=rng):
+            logit = np.where(y == 0, 1.5, -0.3) + rng.normal(size=len(y))
+            first = 1 / (1 + np.exp(-logit))
+            return np.c_[first, 1 - first]
+
+        said, asked = shown(labels), shown(nodes)
+        weights = np.where(labels == 0, 0.9, 0.1) / 0.5
+        for name, each in (("weights", weights), ("none", None)):
+            sets = in_sets(asked, set_threshold(said, labels, 0.9, each))
+            covered[name].append(sets[np.arange(2000), nodes].mean())
+    assert np.mean(covered["weights"]) == pytest.approx(0.9, abs=0.02)
+    assert np.mean(covered["none"]) > 0.93
+
+
+# --- shares of classes --------------------------------------------------------------------------
+
+
+def predictions(shares, labelled, n=20_000, spread=2.0, seed=0):
+    """Calibrated predictions for nodes whose classes have some shares, by a model whose labels had
+    others: what Bayes' rule says with the labels' shares as the prior."""
+    rng, c = np.random.default_rng(seed), len(shares)
+    y = rng.choice(c, n, p=shares)
+    seen = rng.normal(size=(n, c)) + spread * np.eye(c)[y]
+    proba = labelled * np.exp(spread * seen)
+    return proba / proba.sum(axis=1, keepdims=True), y
+
+
+def test_shares_go_half_the_way_where_predictions_are_clear():
+    truth, even = np.array([0.65, 0.25, 0.1]), np.full(3, 1 / 3)
+    ways = []
+    for spread in (1.0, 1.5, 2.5, 5.0):
+        proba, _ = predictions(truth, even, spread=spread)
+        ways.append(np.abs(class_shares(proba, even, 1e6) - even).max() / (truth - even).max())
+    assert ways == sorted(ways), "the clearer, the further"
+    assert ways[-1] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("spread", [1.5, 2.5])
+def test_shares_move_to_the_truth_where_labels_are_balanced_and_nodes_are_not(spread):
+    truth, even = np.array([0.65, 0.25, 0.1]), np.full(3, 1 / 3)
+    proba, y = predictions(truth, even, spread=spread)
+    few, many = (class_shares(proba, even, k) for k in (3, 1000))
+    for found in (few, many):
+        assert found.sum() == pytest.approx(1.0)
+        assert np.argsort(found).tolist() == [2, 1, 0]
+        # The labels' own shares stay in it, so it goes part of the way; and never past.
+        assert ((found - even) * (truth - even) > 0).all()
+        assert (np.abs(found - even) < np.abs(truth - even) + 0.02).all()
+    assert np.abs(many - truth).max() < np.abs(few - truth).max()
+    # And predictions are the better for it.
+    plain, better = log_loss(proba, y), log_loss(weighted(proba, many / even), y)
+    assert better < plain
+
+
+@pytest.mark.parametrize("shares", [(0.6, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3)])
+def test_shares_of_labels_drawn_at_random_stay_as_they_are(shares):
+    proba, _ = predictions(np.array(shares), np.array(shares))
+    for per_class in (3, 20, 500):
+        found = class_shares(proba, np.array(shares), per_class)
+        assert found == pytest.approx(np.array(shares), abs=0.01)
+
+
+def test_a_class_without_labels_has_no_share():
+    labelled = np.array([0.5, 0.0, 0.5])
+    proba, _ = predictions(np.array([0.6, 0.2, 0.2]), np.full(3, 1 / 3))
+    found = class_shares(proba, labelled, 20)
+    assert found[1] == 0
+    assert found.sum() == pytest.approx(1.0)
+    assert found[0] > 0.5
+    assert class_shares(proba, np.array([0.0, 1.0, 0.0]), 20).tolist() == [0, 1, 0]
+
+
+def test_hopeless_predictions_move_nothing():
+    """Almost the same everywhere, a little above the labels' shares for one class: with nothing to
+    hold it, that class would have them all."""
+    even = np.full(4, 0.25)
+    proba = np.tile([0.28, 0.24, 0.24, 0.24], (5000, 1))
+    assert class_shares(proba, even, 3) == pytest.approx(even, abs=0.01)
+    assert class_shares(np.tile(even, (10, 1)), even, 20) == pytest.approx(even)
+
+
+@given(c=st.integers(2, 5), per_class=st.floats(1, 100), seed=st.integers(0, 500))
+def test_shares_are_a_fixed_point(c, per_class, seed):
+    """By the definition, in plain loops."""
+    rng = np.random.default_rng(seed)
+    proba, own = simplex(40, c, seed), rng.dirichlet(np.full(c, 5.0))
+    found = class_shares(proba, own, per_class)
+    assert found.sum() == pytest.approx(1.0)
+    doubt = np.mean([-sum(p * np.log(p) for p in row) for row in proba]) / np.log(c)
+    keep = (1 + 5 / per_class) / (1 - doubt)
+    adjusted = np.zeros(c)
+    for row in proba:
+        values = [p * share / at for p, share, at in zip(row, found, own, strict=True)]
+        adjusted += np.array(values) / sum(values) / len(proba)
+    assert found == pytest.approx((adjusted + keep * own) / (1 + keep), abs=1e-5)
+    names = rng.permutation(c)
+    renamed = class_shares(proba[:, names], own[names], per_class)
+    assert renamed == pytest.approx(found[names], abs=1e-5)
+
+
+def test_weights_of_one_change_nothing():
+    proba = simplex(5, 3)
+    assert weighted(proba, np.ones(3)) is proba
+    found = weighted(proba, np.array([2.0, 1.0, 0.5]))
+    for row, result in zip(proba, found, strict=True):
+        total = 2 * row[0] + row[1] + 0.5 * row[2]
+        assert result == pytest.approx([2 * row[0] / total, row[1] / total, 0.5 * row[2] / total])
+
+
+# --- in a model ---------------------------------------------------------------------------------
+
+
+def lonely(single):
+    """A graph of three classes; the third has one label, or as many as the others."""
+    data = synthetic(200, n_classes=3, n_features=20, homophily=0.7, seed=1)
+    y = np.full(200, -1)
+    for c in range(3):
+        nodes = np.flatnonzero(data.y == c)[: 1 if single and c == 2 else 6]
+        y[nodes] = c
+    return data, y
+
+
+def test_the_only_label_of_a_class_has_no_say_in_the_temperature(monkeypatch):
+    counted = []
+
+    def spy(left_out, y, confidence, *rest):
+        counted.append((y, confidence))
+        return fit_temperature_to(left_out, y, confidence, *rest)
+
+    monkeypatch.setattr("nodegp.model.classifier.fit_temperature", spy)
+    for single in (True, False):
+        data, y = lonely(single)
+        GraphGPClassifier().fit(data.graph, y)
+    (y, confidence), (_, all_count) = counted
+    assert confidence.tolist() == [float(c != 2) for c in y]
+    assert (all_count == 1).all()
+
+
+def test_class_weights_are_shares_by_the_labels_own():
+    data, y = lonely(True)
+    model = GraphGPClassifier().fit(data.graph, y)
+    labelled = np.bincount(y[y >= 0]) / (y >= 0).sum()
+    assert (labelled * model.class_weights_).sum() == pytest.approx(1.0)
+    weights = model.class_weights_[np.searchsorted(model.classes_, model.labels_)]
+    assert model.sampling_weights_ == pytest.approx(weights / weights.mean())
+    plain = GraphGPClassifier(calibrate=False).fit(data.graph, y)
+    assert (plain.class_weights_ == 1).all()
+    assert plain.temperature_ == 1
+    expected = weighted(tempered(plain.predict_proba(), model.temperature_), model.class_weights_)
+    np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-9)
+
+
+def test_a_class_that_has_no_label_has_a_weight_of_one():
+    data, y = lonely(False)
+    model = GraphGPClassifier().fit(data.graph, y, classes=[0, 1, 2, 3])
+    assert model.class_weights_[3] == 1
+    proba = model.predict_proba()
+    assert proba.shape == (200, 4)
+    assert proba[:, 3].max() < 0.25

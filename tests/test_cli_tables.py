@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
 import nodegp
 from tables import FIT, NAMES, fitted_folder, rows_of, run, run_json, write_csv
@@ -113,9 +114,15 @@ def test_new_nodes_are_joined_to_the_graph(folder):
     write_csv(folder / "links.csv", [["x", "y"], *[["fresh", other] for other in linked]])
     found = run_json("predict model.nodegp --nodes new.csv --edges links.csv --id node")
     assert [row["node"] for row in found] == ["fresh"]
-    model = nodegp.load("model.nodegp")
-    expected = model.predict_proba(graph, [0])[0]
-    assert [found[0][f"p({name})"] for name in NAMES] == pytest.approx(expected, abs=1e-6)
+    model, n = nodegp.load("model.nodegp"), graph.n_nodes
+    both = sp.lil_array((n + 1, n + 1))
+    both[:n, :n] = graph.adjacency
+    both[n, :n] = graph.adjacency[[0]].toarray()
+    features = np.vstack([graph.features, graph.features[:1]])
+    grown = nodegp.Graph(both, features, [*graph.ids, "fresh"], graph.is_prepared)
+    node, copy = model.predict_proba(grown, [0, n])
+    assert [found[0][f"p({name})"] for name in NAMES] == pytest.approx(copy, abs=1e-9)
+    assert copy == pytest.approx(node, abs=1e-6)
 
 
 def test_predict_streams(folder, monkeypatch):

@@ -23,11 +23,37 @@ def test_leave_one_out_is_the_models_own():
     found = evaluation.leave_one_out(model)
     assert found.nodes.tolist() == SHOWN.tolist()
     assert found.y.tolist() == TRUTH[SHOWN].tolist()
-    right = (model.loo_proba_.argmax(1) == TRUTH[SHOWN]).mean()
-    assert found.accuracy == right
+    right = model.loo_proba_.argmax(1) == TRUTH[SHOWN]
+    # Labels count by how many nodes they stand for; none counts twice in a table of counts.
+    weights = model.class_weights_[TRUTH[SHOWN]]
+    assert len(set(weights)) > 1
+    assert found.accuracy == pytest.approx((weights * right).sum() / weights.sum())
+    assert found.weights.mean() == pytest.approx(1.0)
     assert found.confusion.sum() == len(SHOWN)
-    assert np.trace(found.confusion) == right * len(SHOWN)
+    assert np.trace(found.confusion) == right.sum()
     assert found.scores()["n"] == len(SHOWN)
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(2, 25))
+def test_nodes_that_stand_for_more_count_for_more(seed, n):
+    """Whole weights are copies."""
+    rng = np.random.default_rng(seed)
+    proba, y = rng.dirichlet(np.ones(3), n), rng.integers(0, 3, n)
+    sets, times = rng.random((n, 3)) < 0.6, rng.integers(1, 5, n)
+    nodes, classes = np.arange(n), np.arange(3)
+    each = evaluation.Evaluation("w", classes, nodes, y, proba, sets, times / times.mean())
+    copy = np.repeat(nodes, times)
+    copied = evaluation.Evaluation("c", classes, copy, y[copy], proba[copy], sets[copy])
+    for name in ("accuracy", "log_loss", "brier", "calibration_error", "set_coverage"):
+        assert getattr(each, name) == pytest.approx(getattr(copied, name)), name
+    share = each.accuracy
+    counted = times.sum() ** 2 / (times**2).sum()  # of a weighted mean
+    assert each.accuracy_error == pytest.approx(np.sqrt(share * (1 - share) / counted))
+    sure = each.answered(0.5)
+    if sure is not None:
+        kept = proba.max(1) >= 0.5
+        assert sure.weights == pytest.approx(each.weights[kept])
+        assert sure.accuracy == pytest.approx(copied.answered(0.5).accuracy)
 
 
 def test_folds_are_refits_with_labels_hidden():

@@ -112,6 +112,27 @@ def test_scores_equal_scikit_learn(case):
     assert metrics.accuracy(y, proba) == sklearn.metrics.accuracy_score(y, proba.argmax(1))
 
 
+@given(predictions(), st.integers(0, 1000))
+def test_nodes_may_stand_for_several(case, seed):
+    """A whole weight is so many copies, and only ratios count."""
+    y, proba = case
+    times = np.random.default_rng(seed).integers(1, 4, len(y))
+    copied = np.repeat(np.arange(len(y)), times)
+    for score in (
+        metrics.accuracy,
+        metrics.log_loss,
+        metrics.brier,
+        metrics.expected_calibration_error,
+    ):
+        expected = score(y[copied], proba[copied])
+        assert score(y, proba, weights=times) == pytest.approx(expected)
+        assert score(y, proba, weights=0.3 * times) == pytest.approx(expected)
+        assert score(y, proba, weights=np.ones(len(y))) == pytest.approx(score(y, proba))
+    named = proba.argmax(axis=1)
+    found = metrics.accuracy(y, named, weights=times)
+    assert found == pytest.approx(metrics.accuracy(y[copied], named[copied]))
+
+
 def test_two_class_brier_is_twice_the_one_sided_score():
     rng = np.random.default_rng(0)
     y, p = rng.integers(2, size=50), rng.random(50)

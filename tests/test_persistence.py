@@ -16,13 +16,22 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import nodegp
 from helpers import FIXED_RBF, hide, one_hop, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor
-from nodegp.filters import Identity, PageRank, Relations, SumOfFilters
+from nodegp.filters import (
+    Identity,
+    PageRank,
+    Propagation,
+    Relations,
+    SumOfFilters,
+    View,
+    Views,
+)
 from nodegp.inducing import Points
 from nodegp.inference import Dual
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
 from nodegp.operators import operator_of
 from nodegp.persistence import ModelFileError, checksum
 from nodegp.prior import FilteredFeatures, build, lengths
+from nodegp.prior.edges import ALIKE, BOTH, LINKS
 from nodegp_paper.inference import Adam
 
 GRAPH = random_graph()
@@ -270,10 +279,88 @@ def test_without_the_graph_lengths_stay_at_home_and_come_out_the_same(sketched, 
 
 
 def test_a_model_that_was_not_asked_has_no_lengths_to_keep(sketched, tmp_path):
-    model = GraphGPClassifier(filter=MANY_HOPS["one filter"]).fit(wide_graph(), some_labels())
-    again = round_trip(model, tmp_path / "m", include_graph=True)
+    # Calibration asks: it looks at all nodes to see how common classes are.
+    model = GraphGPClassifier(filter=MANY_HOPS["one filter"], calibrate=False)
+    again = round_trip(model.fit(wide_graph(), some_labels()), tmp_path / "m", include_graph=True)
     assert not any(name.startswith("lengths") for name in load_file(tmp_path / "m"))
     assert_same(model, again, None)
+
+
+# --- edges that follow from the features, and links ---------------------------------------------
+
+
+VIEWS = Views(
+    (
+        View("far", PageRank(0.1, fixed=("strength",))),
+        View("alike", PageRank(0.1, fixed=("strength",)), ALIKE),
+        View("both", PageRank(0.1, fixed=("strength",)), BOTH),
+        View("links", Propagation(1, self_loops=False, centred=True), LINKS),
+    )
+)
+OF_VIEWS = {"filter": VIEWS, "kernel": (Cosine(0.5, fixed=("variance",)),) * 4}
+
+
+def with_views(graph=SPARSE):
+    return GraphGPClassifier(**OF_VIEWS).fit(graph, Y)
+
+
+def test_nodes_alike_are_kept_with_the_graph(tmp_path):
+    model = with_views()
+    again = round_trip(model, tmp_path / "m", include_graph=True)
+    arrays = load_file(tmp_path / "m")
+    assert any(name.startswith("alike") for name in arrays)
+    found, kept = (each.model_.domain().relation(ALIKE).graph for each in (model, again))
+    assert (found.adjacency != kept.adjacency).nnz == 0
+    for graph in (None, grown(SPARSE)):
+        # Inner products with labels are kept from the fit, and summed in another order.
+        for a, b in zip(model.predict_latent(graph), again.predict_latent(graph), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-12)
+    # Nothing of the kind where no view looks along them, or there is no graph to go with.
+    round_trip(model, tmp_path / "bare")
+    round_trip(one_hop().fit(SPARSE, Y), tmp_path / "plain", include_graph=True)
+    for name in ("bare", "plain"):
+        assert not any(key.startswith("alike") for key in load_file(tmp_path / name))
+
+
+def test_nodes_alike_of_another_graph_are_refused(tmp_path):
+    round_trip(with_views(), tmp_path / "m", include_graph=True)
+
+    def change(description):
+        description["alike"] = description["model"]["fields"]["graph"]["fields"]["features"]
+
+    rewritten(tmp_path / "m", change)
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        nodegp.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_model_without_its_graph_knows_its_nodes_again(has_ids, sparse, tmp_path):
+    """By names, or by features: links that nodes have in common are counted as before."""
+    X = COUNTS if sparse else COUNTS.toarray()
+    graph = Graph(GRAPH.adjacency, X, SPARSE.ids if has_ids else None)
+    model = with_views(graph)
+    again = round_trip(model, tmp_path / "m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(model, again, graph)
+        assert_same(model, again, grown(graph))
+        assert_same(model, round_trip(again, tmp_path / "twice"), graph)
+
+
+def test_a_stranger_is_told_so_before_and_after(tmp_path):
+    model = with_views()
+    again = round_trip(model, tmp_path / "m")
+    turned = SPARSE.subgraph(np.arange(24)[::-1])
+    smaller = SPARSE.subgraph(np.arange(20))
+    said = r"does not begin with the 24 nodes .* links are left out here\. Keep those nodes first"
+    for stranger in (turned, smaller):
+        answers = []
+        for each in (model, again):
+            with pytest.warns(UserWarning, match=said):
+                answers.append(each.predict_proba(stranger))
+        np.testing.assert_array_equal(*answers)
+        assert np.isfinite(answers[0]).all()
 
 
 # --- the file ---------------------------------------------------------------------------------
@@ -301,7 +388,7 @@ def test_the_file_is_arrays_and_json(saved, monkeypatch):
     )
     description = json.loads(header["__metadata__"]["nodegp"])
     assert description["format"] == "nodegp-model"
-    assert description["version"] == 3
+    assert description["version"] == 4
 
 
 ODD_NAMES = ["", "a", "é", "日本", "😀", "two\nlines", 'q"uote', "\x00\x01", "\ud800"]
@@ -412,6 +499,17 @@ def test_the_first_version_is_refused_with_what_to_do(tmp_path):
     )
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_so_is_every_version_before_this_one(saved, version):
+    rewritten(saved, lambda description: description.update(version=version))
+    with pytest.raises(ModelFileError) as caught:
+        nodegp.load(saved)
+    assert str(caught.value) == (
+        f"{str(saved)!r} has format version {version}, of an earlier nodegp, which this version "
+        "does not read; fit the model again and save it."
+    )
+
+
 def part(description, *names):
     """A part of the fitted model as the description has it."""
     here = description["model"]
@@ -438,6 +536,7 @@ DAMAGES = {
     "odd setting": lambda d: part(d, "posterior", "prior")["component"]["kernel"].update(
         nonsense=1
     ),
+    "odd marks": lambda d: part(d)["fields"].update(known_by=3),
     "lost array": lambda d: part(d, "observations", "nodes").update(array="nonsense"),
 }
 

@@ -119,7 +119,12 @@ def test_a_regressor_takes_recipes_of_its_own_kind():
     with pytest.raises(ValueError, match=r"for classes: use .*likelihood=Gaussian\(\)"):
         GraphGPRegressor(Recipe(PageRank(0.1))).fit(GRAPH, targets)
     with pytest.raises(ValueError, match="filter must be one of"):
-        GraphGPRegressor(filter="auto").fit(GRAPH, targets)
+        GraphGPRegressor(filter="nonsense").fit(GRAPH, targets)
+    by_name, default = (
+        GraphGPRegressor(**settings).fit(GRAPH, targets) for settings in ({"filter": "auto"}, {})
+    )
+    assert by_name.recipe_ == default.recipe_
+    assert by_name.recipe_.name == "auto"
 
 
 # --- tables ---------------------------------------------------------------------------------------

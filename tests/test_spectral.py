@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from conftest import concrete, dense, random_graph
@@ -393,6 +394,67 @@ def test_hubs_are_discounted_on_every_way(averaged, order, settled, few, monkeyp
     basis = torch.from_numpy(where.basis(polynomial, nodes))
     made = torch.einsum("k,knd->nd", discounted.coefficients(), basis)
     np.testing.assert_allclose(made, (expected @ X)[nodes], atol=1e-9)
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("order", [1, 2, 6])
+@pytest.mark.parametrize("discount", [0.0, 0.5])
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("few", [False, True], ids=["by columns", "by indicators"])
+def test_the_leading_direction_is_taken_away_on_every_way(
+    averaged, order, discount, loops, few, monkeypatch
+):
+    """F (I - v v^T) (I + D)^-p, whatever of it is asked for."""
+    by_route(monkeypatch, few)
+    where, X = prepared("centred")
+    graph = where.graph
+    settings = {"order": order, "averaged": averaged, "self_loops": loops}
+    plain = PageRank(0.3, **settings)
+    filter_ = PageRank(0.3, **settings, hub_discount=discount, centred=True)
+    everyone, nodes = np.arange(30), np.array([5, 29, 5, 11])
+    assert graph.degrees[29] == 0
+    leading = np.sqrt(np.where(graph.degrees > 0, graph.degrees + loops, 0.0))
+    leading /= np.linalg.norm(leading)
+    centring = np.eye(30) - np.outer(leading, leading)
+    discounts = (1.0 + graph.degrees) ** -discount
+    expected = plain.weights(graph, everyone).toarray() @ centring * discounts
+    np.testing.assert_allclose(filter_.weights(graph, nodes).toarray(), expected[nodes], atol=1e-9)
+    polynomial, operator = filter_.polynomial(), operator_of(graph, filter_.self_loops)
+    np.testing.assert_allclose(propagate(operator, polynomial, X), expected @ X, atol=1e-9)
+    short = filter_rows_short(operator, polynomial, nodes).toarray()
+    np.testing.assert_allclose(short, expected[nodes], atol=1e-9)
+    columns = filter_rows_dense(operator, polynomial, nodes)
+    np.testing.assert_allclose(columns, expected[nodes].T, atol=1e-9)
+    found = dense(FilteredRows(where, polynomial, nodes).materialise())
+    np.testing.assert_allclose(found, (expected @ X)[nodes], atol=1e-9)
+    basis = torch.from_numpy(where.basis(polynomial, nodes))
+    made = torch.einsum("k,knd->nd", filter_.coefficients(), basis)
+    np.testing.assert_allclose(made, (expected @ X)[nodes], atol=1e-9)
+
+
+def test_what_is_taken_away_is_the_eigenvector_at_one():
+    """Of a graph in one piece: S v = v, so that nothing of v is left however far it spreads."""
+    graph = Graph(np.ones((6, 6)) - np.eye(6))
+    weighted = Graph(np.triu(np.random.default_rng(0).uniform(0.1, 2.0, (6, 6)), 1))
+    for loops in (True, False):
+        for each in (graph, weighted):
+            plain = PageRank(0.2, self_loops=loops, order=40)
+            weights = plain.weights(each, np.arange(6)).toarray()
+            leading = np.sqrt(each.degrees + loops)
+            np.testing.assert_allclose(weights @ leading, leading, rtol=1e-3)
+            centred = PageRank(0.2, self_loops=loops, order=40, centred=True)
+            left = centred.weights(each, np.arange(6)).toarray() @ leading
+            np.testing.assert_allclose(left, 0.0, atol=1e-9)
+
+
+def test_a_graph_without_edges_has_nothing_to_take_away():
+    graph = Graph(sp.csr_array((4, 4)))
+    for loops in (True, False):
+        weights = [
+            PageRank(0.2, self_loops=loops, centred=c).weights(graph, np.arange(4)).toarray()
+            for c in (True, False)
+        ]
+        np.testing.assert_array_equal(*weights)
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "much"])

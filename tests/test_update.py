@@ -203,10 +203,22 @@ def revised_against_fresh(kind: str, kernel=None, filter=None, sketch: int = 0) 
         expected = fresh.predict_proba()
         np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-6)
         np.testing.assert_allclose(model.loo_proba_, fresh.loo_proba_, atol=1e-6)
+        if kernel is None:
+            # With views that are weighed anew, too: as if the earlier labels had never been.
+            anew = GraphGPClassifier(engine=TIGHT).fit(words_graph(kind), y)
+            assert names_and_weights(anew) == names_and_weights(model)
+            np.testing.assert_allclose(model.predict_proba(), anew.predict_proba(), atol=1e-6)
+            np.testing.assert_allclose(model.loo_proba_, anew.loo_proba_, atol=1e-6)
+            np.testing.assert_allclose(model.class_weights_, anew.class_weights_, atol=1e-6)
+            assert model.temperature_ == pytest.approx(anew.temperature_, rel=1e-5)
         few = [0, 41, 129]
         np.testing.assert_allclose(model.predict_proba(nodes=few), expected[few], atol=1e-6)
         a, b = (each.predict_latent(nodes=few, cov=True)[1] for each in (model, fresh))
         np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def names_and_weights(model) -> dict[str, float]:
+    return {score.name: pytest.approx(score.weight, abs=1e-6) for score in model.selection_}
 
 
 def filtered(model) -> list[FilteredFeatures]:

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from nodegp.graph_parts import checked_features, checked_ids, undirected
+from nodegp.identity import fingerprint
 
 __all__ = ["Graph", "all_edges", "check_nodes"]
 
@@ -151,6 +152,22 @@ class Graph:
         if sp.issparse(mine) and sp.issparse(theirs):
             return bool((mine != theirs).nnz == 0)
         return not sp.issparse(mine) and not sp.issparse(theirs) and np.array_equal(mine, theirs)
+
+    def marks(self, n_nodes: int) -> dict[str, str]:
+        """What the first nodes can be known by again without this graph: hashes of their ids and of
+        their features, as far as there are any."""
+        result = {}
+        if self.ids is not None:
+            result["ids"] = fingerprint([str(name) for name in self.ids[:n_nodes].tolist()])
+        if self.features is not None:
+            rows = self.features[:n_nodes].astype(np.float64)
+            if sp.issparse(rows):
+                rows.sum_duplicates()
+                rows.eliminate_zeros()
+                parts = (rows.indptr, rows.indices)
+                rows = np.concatenate([*(part.astype(np.float64) for part in parts), rows.data])
+            result["features"] = fingerprint(rows, self.n_features)
+        return result
 
     def subgraph(self, nodes: Any) -> Graph:
         """The graph of these nodes (as in :meth:`numbers`) and the edges between them, in this

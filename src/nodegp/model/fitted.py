@@ -98,6 +98,8 @@ class FittedModel:
     posterior: Posterior
     label_weights: np.ndarray  # (O, L) what each label adds to the latent means
     diagnostics: Diagnostics
+    # Where the graph is gone: what the nodes it was fitted on are known by, if links to them count.
+    known_by: dict[str, str]
 
     def __post_init__(self) -> None:
         nodes, _, confidence = self.observations
@@ -133,8 +135,12 @@ class FittedModel:
         known = self._linked_nodes
         if known is None or graph is self.graph:
             return None
-        is_grown = self.graph is not None and graph.begins_like(self.graph)
-        return None if is_grown else known
+        if self.graph is not None:
+            return None if graph.begins_like(self.graph) else known
+        marks = graph.marks(known) if graph.n_nodes >= known else {}
+        # Nodes have their names, where there are any; else they are known by their features.
+        name = "ids" if "ids" in self.known_by and "ids" in marks else "features"
+        return None if name in marks and marks[name] == self.known_by.get(name) else known
 
     @property
     def _linked_nodes(self) -> int | None:
@@ -218,7 +224,10 @@ class FittedModel:
         raise NotImplementedError
 
     def without_graph(self) -> Self:
-        return replace(self, graph=None)
+        known_by = self.known_by
+        if self.graph is not None and self._linked_nodes is not None:
+            known_by = self.graph.marks(self.graph.n_nodes)
+        return replace(self, graph=None, known_by=known_by)
 
     def warm(self, observations: Observations) -> Warm:
         """What this fit knows that the next can start from."""
@@ -301,4 +310,5 @@ def fit_posterior(
             fit.curvature,
             start,
         ),
+        known_by={},
     )

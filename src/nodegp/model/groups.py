@@ -10,6 +10,7 @@ STAY = -1  # the group of labels that are never left out: the only ones of their
 # Labels in a group: one of each class of up to so many. With more, whether some classes lose a
 # label and others none tilts little, and large groups are slow to leave out.
 _LARGEST = 20
+_SAME = 1e-5  # of the largest: what in an order differs by less does so by rounding
 
 
 def dealt_groups(targets: np.ndarray, order: np.ndarray, turn: int = 0) -> np.ndarray:
@@ -23,6 +24,7 @@ def dealt_groups(targets: np.ndarray, order: np.ndarray, turn: int = 0) -> np.nd
     by_class = [np.flatnonzero(targets == name) for name in np.unique(targets)]
     n_groups = max(round(len(targets) / min(len(by_class), _LARGEST)), 2)
     groups = np.full(len(targets), STAY)
+    order = np.round(order / max(_SAME * np.abs(order).max(initial=0.0), 1e-300))
     offset = 0
     dealt = [members for members in by_class if len(members) > 1]
     for place, members in enumerate(sorted(dealt, key=lambda members: order[members].min())):

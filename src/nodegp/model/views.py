@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nodegp.filters import Filter, Identity, PageRank, Propagation, View, Views
 from nodegp.kernels import RBF, Constant, Cosine, Kernel, Sum
+from nodegp.linalg import check_finite
 from nodegp.model.recipe import HUB_DISCOUNT, Recipe, far_neighbours, with_bias
 from nodegp.prior import Domain, make_prior
 from nodegp.prior.edges import ALIKE, BOTH, LINKS, alike_cost
@@ -99,7 +100,7 @@ def label_covariances(
     results = []
     for part in parts:
         inputs = part.to_learn(domain, nodes)
-        covariance = part.cov(inputs, inputs)
+        covariance = check_finite(part.cov(inputs, inputs))
         mean = covariance.diagonal().mean()
         results.append(covariance / mean if mean > 0 else covariance)
     return torch.stack(results)
@@ -144,7 +145,8 @@ def planning_recipe(recipe: Recipe) -> Recipe:
 def _planned(filter: Filter) -> Filter:
     if not isinstance(filter, PageRank):
         return filter
-    return replace(filter, teleport=_PLANNED, order=10)
+    discount = 0.0 if filter.centred else HUB_DISCOUNT
+    return replace(filter, teleport=_PLANNED, order=10, hub_discount=discount)
 
 
 def _without_bias(kernel: Kernel) -> Kernel:

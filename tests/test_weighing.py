@@ -1,0 +1,158 @@
+"""What views of a graph are worth: least squares without a group of labels, against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodegp.model.groups import STAY, dealt_groups
+from nodegp.model.weighing import AMPLITUDES, left_out_scores, weigh
+
+PENALTY_AT, PENALTY_STD, POWER = 0.3, 1.0, 0.4
+
+
+def covariance(features, told=1.0):
+    """Linear, with variances of one on average."""
+    K = told * features @ features.T
+    return K / K.diagonal().mean()
+
+
+def views(y, seed=0, noise=0.7):
+    """Three views of labelled nodes: one that shows the class, one that shows half, and noise."""
+    rng = np.random.default_rng(seed)
+    c = y.max() + 1
+    right = np.eye(c)[y] - 1 / c + noise * rng.normal(size=(len(y), c)) / np.sqrt(c)
+    wrong = rng.normal(size=(len(y), 6))
+    half = right + 1.5 * rng.normal(size=right.shape)
+    return torch.from_numpy(np.stack([covariance(each) for each in (right, half, wrong)]))
+
+
+def scores_by_loops(K, y, c, groups):
+    """Ridge regression on indicators, fitted again without each group."""
+    noise, result = c**2 / (c - 1), np.full((len(y), c), np.nan)
+    for group in set(groups[groups >= 0].tolist()):
+        inside, rest = np.flatnonzero(groups == group), np.flatnonzero(groups != group)
+        for n in inside:
+            weights = np.linalg.solve(K[np.ix_(rest, rest)] + noise * np.eye(len(rest)), K[rest, n])
+            for k in range(c):
+                result[n, k] = sum(
+                    w * ((y[j] == k) - 1 / c) for w, j in zip(weights, rest, strict=True)
+                )
+    return result
+
+
+@given(seed=st.integers(0, 1000), c=st.integers(2, 4), n=st.integers(4, 14))
+def test_scores_are_those_of_fits_without_the_group(seed, c, n):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, c, n)
+    features = rng.normal(size=(2, n, 3))
+    kernels = torch.from_numpy(features @ features.transpose(0, 2, 1)) + 0.3
+    groups = rng.integers(-1, 4, n)
+    found = left_out_scores(kernels, y, c, groups).numpy()
+    out = groups >= 0
+    for K, scores in zip(kernels.numpy(), found, strict=True):
+        assert scores[out] == pytest.approx(scores_by_loops(K, y, c, groups)[out], abs=1e-8)
+
+
+def losses_by_loops(scores, y):
+    """The log loss of softmax of the scores at the one scale that suits them best, with a penalty
+    for scales that are not usual; without the penalty."""
+    spread = np.sqrt(np.mean((scores - scores.mean()) ** 2))
+    best = None
+    for log_scale in np.linspace(-4.0, 2.5, 27):
+        loss = 0.0
+        for row, k in zip(scores * np.exp(log_scale) / spread, y, strict=True):
+            loss += np.log(np.exp(row - row[k]).sum())
+        total = loss + 0.5 * ((log_scale - PENALTY_AT) / PENALTY_STD) ** 2
+        if best is None or total < best[0]:
+            best = total, loss
+    return best[1]
+
+
+@pytest.mark.parametrize("per_class", [2, 6])
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_by_plain_loops(per_class, seed):
+    y = np.repeat([0, 1, 2], per_class)
+    kernels, shares = views(y, seed), np.array([0.2, 0.5, 0.3])
+    variance, bias = 1.75, 0.6
+    found = weigh(kernels, y, shares, variance, bias)
+    order = kernels.numpy().mean(0).sum(1)
+    losses = np.zeros((3, 2))
+    for v in range(3):
+        for a, amplitude in enumerate(AMPLITUDES):
+            K = amplitude * variance * kernels[v].numpy() + bias
+            for turn in range(2):
+                scores = scores_by_loops(K, y, 3, dealt_groups(y, order, turn))
+                losses[v, a] += losses_by_loops(scores, y) / 2
+    unnormed = np.exp(-POWER * (losses - losses.min())) * np.outer(shares, [0.8, 0.2])
+    expected = unnormed / unnormed.sum()
+    assert found.views == pytest.approx(expected.sum(1), rel=1e-6)
+    logs = expected.sum(0) @ np.log(AMPLITUDES)
+    assert found.amplitude == pytest.approx(np.exp(logs))
+    assert found.log_losses == pytest.approx(losses.min(1) / len(y))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_view_that_is_right_wins(seed):
+    y = np.repeat([0, 1, 2], 10)
+    even = np.ones(3)
+    found = weigh(views(y, seed), y, even, 1.75, 0.6)
+    assert found.views.argmax() == 0
+    assert found.views[0] > 0.8
+    assert found.views[2] < 0.01
+    assert found.log_losses.argmin() == 0
+    assert found.views.sum() == pytest.approx(1.0)
+    assert AMPLITUDES[0] <= found.amplitude <= AMPLITUDES[-1]
+    few = weigh(views(y[::5], seed), y[::5], even, 1.75, 0.6)
+    assert few.views[0] < found.views[0], "two labels of each class say less than ten"
+
+
+def test_views_that_say_the_same_keep_their_shares():
+    y = np.repeat([0, 1], 8)
+    kernels, shares = views(y)[[0, 0, 0]], np.array([3.0, 1.0, 2.0])
+    found = weigh(kernels, y, shares, 1.75, 0.6)
+    assert found.views == pytest.approx(shares / 6)
+
+
+@pytest.mark.parametrize("labels", [[0], [0, 1], [2, 1, 0]])
+def test_one_label_of_each_class_leaves_the_shares(labels):
+    y, shares = np.array(labels), np.array([0.3, 0.1, 0.2])
+    kernels = torch.eye(len(y), dtype=torch.float64).expand(3, -1, -1)
+    found = weigh(kernels, y, shares, 1.75, 0.6)
+    assert found.views == pytest.approx(shares / 0.6)
+    assert found.amplitude == 1.0
+    assert found.log_losses is None
+
+
+def test_a_lone_label_is_not_judged_but_helps():
+    """What its class is cannot be known without it; that others are not of its class can."""
+    y = np.array([0, 0, 0, 1, 1, 1, 2])
+    kernels = views(y)
+    found = weigh(kernels, y, np.ones(3), 1.75, 0.6)
+    groups = dealt_groups(y, kernels.numpy().mean(0).sum(1))
+    assert groups[-1] == STAY
+    assert found.log_losses is not None
+    other = kernels.clone()
+    other[:, -1, -1] += 5.0  # what is known of it changes what it says of others
+    assert weigh(other, y, np.ones(3), 1.75, 0.6).views != pytest.approx(found.views, rel=1e-6)
+
+
+def test_one_class_in_all_is_no_error():
+    y = np.zeros(5, dtype=int)
+    found = weigh(torch.eye(5, dtype=torch.float64).expand(2, -1, -1), y, np.ones(2), 1.75, 0.6)
+    assert np.isfinite(found.views).all()
+    assert found.views.sum() == pytest.approx(1.0)
+
+
+@given(seed=st.integers(0, 1000))
+def test_weights_do_not_depend_on_the_order_of_labels_or_names_of_classes(seed):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1, 2], 5)
+    kernels, moved, names = views(y, seed), rng.permutation(15), rng.permutation(3)
+    found = weigh(kernels, y, np.ones(3), 1.75, 0.6)
+    same = weigh(kernels[:, moved][:, :, moved], names[y][moved], np.ones(3), 1.75, 0.6)
+    assert same.views == pytest.approx(found.views, rel=1e-6)
+    assert same.amplitude == pytest.approx(found.amplitude, rel=1e-6)
