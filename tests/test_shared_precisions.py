@@ -148,7 +148,7 @@ def test_all_that_is_asked_of_a_model_is_answered(
     parts = explained.from_labels.sum(axis=0) + explained.common + explained.rest
     np.testing.assert_allclose(parts, of_all[1], atol=1e-5)
     np.testing.assert_allclose(explained.rest, 0.0, atol=1e-8)
-    again = GraphGPClassifier(recipe=model.recipe_, random_state=0)
+    again = GraphGPClassifier(kernel=kernel, random_state=0)  # views are weighed again
     updated = model.update(nodes, more).predict_proba()
     again.fit(GRAPH, hide(TRUTH, np.union1d(np.arange(0, 60, 2), nodes)))
     np.testing.assert_allclose(updated, again.predict_proba(), atol=0.01)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodegp.model.groups import STAY, dealt_groups
-from nodegp.model.weighing import AMPLITUDES, left_out_scores, weigh
+from nodegp.model.weighing import AMPLITUDES, left_out_scores, weigh, weigh_numbers
 
 PENALTY_AT, PENALTY_STD, POWER = 0.3, 1.0, 0.4
 
@@ -156,3 +156,47 @@ def test_weights_do_not_depend_on_the_order_of_labels_or_names_of_classes(seed):
     same = weigh(kernels[:, moved][:, :, moved], names[y][moved], np.ones(3), 1.75, 0.6)
     assert same.views == pytest.approx(found.views, rel=1e-6)
     assert same.amplitude == pytest.approx(found.amplitude, rel=1e-6)
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def density_loss_by_loops(K, y, noise):
+    """Minus the log density of each number given the others, at the scale that suits them best."""
+    errors, variances = [], []
+    for n in range(len(y)):
+        rest = [j for j in range(len(y)) if j != n]
+        noisy = K[np.ix_(rest, rest)] + noise * np.eye(len(rest))
+        weights = np.linalg.solve(noisy, K[rest, n])
+        errors.append(y[n] - weights @ y[rest])
+        variances.append(K[n, n] + noise - weights @ K[rest, n])
+    scale = np.mean([e**2 / v for e, v in zip(errors, variances, strict=True)])
+    return sum(
+        0.5 * (e**2 / (scale * v) + np.log(2 * np.pi * scale * v))
+        for e, v in zip(errors, variances, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_of_numbers_by_plain_loops(seed):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(12, 3))
+    y = features @ rng.normal(size=3) + 0.3 * rng.normal(size=12)
+    y = (y - y.mean()) / y.std()
+    kernels = np.stack([covariance(features), covariance(rng.normal(size=(12, 4)))])
+    shares = np.array([0.4, 0.6])
+    found = weigh_numbers(torch.from_numpy(kernels), y, shares)
+    best = np.array(
+        [min(density_loss_by_loops(K, y, s) for s in (0.03, 0.1, 0.3, 1.0, 3.0)) for K in kernels]
+    )
+    expected = shares * np.exp(-POWER * (best - best.min()))
+    assert found.views == pytest.approx(expected / expected.sum())
+    assert found.log_losses == pytest.approx(best / 12)
+    assert found.views[0] > 0.5
+
+
+def test_two_numbers_leave_the_shares():
+    kernels, shares = torch.eye(2, dtype=torch.float64).expand(2, -1, -1), np.array([1.0, 3.0])
+    found = weigh_numbers(kernels, np.array([-1.0, 1.0]), shares)
+    assert found.views == pytest.approx([0.25, 0.75])
+    assert found.log_losses is None
