@@ -8,10 +8,12 @@ model finds the true classes tells how many classes a set needs to hold.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 __all__ = [
+    "TemperaturePrior",
     "class_shares",
     "fit_temperature",
     "in_sets",
@@ -23,10 +25,12 @@ __all__ = [
 ]
 
 _SMALLEST = 1e-300
-_BOUNDS = (-6.0, np.log(10.0))  # of log T
+_LOG_TEMPERATURES = np.arange(-6.0, 2.31, 0.05)
 # Of log T, for probabilities whose logs have a known spread: by how much it is below the log of
 # that spread as a rule, and how far it strays.
 _BELOW, _STRAYS = 0.85, 0.5
+# And of predictions that are worth nothing: how often that is so, and by how much log T is above.
+_HOPELESS, _ABOVE = 0.1, 1.5
 _STEPS = 100
 
 
@@ -56,43 +60,65 @@ def sharpness(proba: np.ndarray) -> float:
     return float(0.5 * np.log(max(np.mean(logs**2), _SMALLEST)))
 
 
+class TemperaturePrior(NamedTuple):
+    """What is known of log T before any label: normal about ``usual``, and with a small chance far
+    above it, where there is nothing to know and predictions should say so."""
+
+    usual: float
+    spread: float
+    hopeless: float = 0.0  # the chance that predictions are worth nothing
+    at: float = 0.0  # log T there
+    around: float = 1.0
+
+    def log_density(self, log_temperature: np.ndarray) -> np.ndarray:
+        """Up to a constant."""
+        near = _log_normal(log_temperature, self.usual, self.spread)
+        if self.hopeless == 0.0:
+            return near
+        far = _log_normal(log_temperature, self.at, self.around)
+        return np.logaddexp(near + np.log1p(-self.hopeless), far + np.log(self.hopeless))
+
+
+def _log_normal(x: np.ndarray, mean: float, deviation: float) -> np.ndarray:
+    result: np.ndarray = -0.5 * ((x - mean) / deviation) ** 2 - np.log(deviation)
+    return result
+
+
 def fit_temperature(
     left_out: np.ndarray,
     y: np.ndarray,
     confidence: np.ndarray,
     growth: float = 1.0,
-    usual: float = 0.0,
-    spread: float = 1.0,
+    prior: TemperaturePrior | None = None,
 ) -> float:
-    """The temperature with the least log loss of labels left out, (turns, O, C) and in the mean
+    """The temperature that predictions of labels left out speak for, (turns, O, C) and in the mean
     over turns; 1 if there is one class only.
 
     Predictions without a group of labels are less sharp than those that the temperature is for, by
-    a factor of about ``growth``, since evidence adds up. A few dozen labels may leave the loss
-    nearly flat, so log T has a normal prior with mean ``usual`` and standard deviation ``spread``.
-    A label of which the expert was unsure counts for less; none at all, if its class has no other.
+    a factor of about ``growth``, since evidence adds up. A few dozen labels may leave much open, so
+    it has a prior, and the mean of 1 / T over what is left open is taken. A label of which the
+    expert was unsure counts for less; none at all, if its class has no other.
     """
     if left_out.shape[2] < 2:
         return 1.0
-    rows, fewer = np.arange(len(y)), np.log(growth)
-
-    def loss(log_temperature: float) -> float:
-        total = 0.5 * ((log_temperature - usual) / spread) ** 2
-        for proba in left_out:
-            of_truth = tempered(proba, float(np.exp(log_temperature - fewer)))[rows, y]
-            logs = np.log(np.maximum(of_truth, _SMALLEST))
-            total -= float((confidence * logs).sum()) / len(left_out)
-        return total
-
-    optimum = minimize_scalar(loss, bounds=_BOUNDS, method="bounded", options={"xatol": 1e-3})
-    return float(np.exp(optimum.x)) if optimum.fun < loss(usual) else float(np.exp(usual))
+    prior = prior or TemperaturePrior(0.0, 1.0)
+    rows = np.arange(len(y))
+    logs = np.log(np.maximum(left_out, _SMALLEST))
+    total = prior.log_density(_LOG_TEMPERATURES)
+    for place, log_temperature in enumerate(_LOG_TEMPERATURES):
+        scaled = logs * (growth / np.exp(log_temperature))
+        of_truth = scaled[:, rows, y] - np.logaddexp.reduce(scaled, axis=2)
+        total[place] += float((confidence * of_truth).sum()) / len(left_out)
+    chances = np.exp(total - total.max())
+    return float(chances.sum() / (chances / np.exp(_LOG_TEMPERATURES)).sum())
 
 
-def usual_temperature(proba: np.ndarray) -> tuple[float, float]:
-    """Where the temperature of predictions mostly is, before any label: mean and standard
-    deviation of its log. A strong prior makes softmax far too modest, by a factor that differs
-    between graphs; but tempered as it should be, it is about as sharp on all of them."""
-    return sharpness(proba) - _BELOW, _STRAYS
+def usual_temperature(proba: np.ndarray) -> TemperaturePrior:
+    """What is known of the temperature from predictions without one. A strong prior makes softmax
+    far too modest, by a factor that differs between graphs; but tempered as it should be, it is
+    about as sharp on all of them, if there is anything to know."""
+    own = sharpness(proba)
+    return TemperaturePrior(own - _BELOW, _STRAYS, _HOPELESS, own + _ABOVE, 1.0)
 
 
 def class_shares(proba: np.ndarray, labelled: np.ndarray, labels_per_class: float) -> np.ndarray:

@@ -17,6 +17,7 @@ from nodegp.labels import Observations, encode, merged_classes, require_classes
 from nodegp.likelihoods import Likelihood, entropy
 from nodegp.linalg import threads_for
 from nodegp.model.calibration import (
+    TemperaturePrior,
     class_shares,
     fit_temperature,
     set_threshold,
@@ -217,12 +218,13 @@ def _calibrate(
         count = min(domain.n_nodes, _LOOKED_AT)
         nodes = np.linspace(0, domain.n_nodes - 1, count).astype(np.intp)
         everywhere = model.predict_proba(domain, nodes)
-    usual = model.likelihood.temperature_prior
-    if usual is None:
-        usual = usual_temperature(left_out[0] if everywhere is None else everywhere)
+    if model.likelihood.temperature_prior is None:
+        prior = usual_temperature(left_out[0] if everywhere is None else everywhere)
+    else:
+        prior = TemperaturePrior(*model.likelihood.temperature_prior)
     counted = model.observations.confidence * (groups[0] != STAY)
     more = growth(targets)
-    temperature = fit_temperature(left_out, targets, counted, more, *usual)
+    temperature = fit_temperature(left_out, targets, counted, more, prior)
     weights = np.ones(n_classes)
     if everywhere is not None:
         labelled = np.bincount(targets, minlength=n_classes) / len(targets)
