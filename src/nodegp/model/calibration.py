@@ -30,7 +30,7 @@ _LOG_TEMPERATURES = np.arange(-6.0, 2.31, 0.05)
 # that spread as a rule, and how far it strays.
 _BELOW, _STRAYS = 0.85, 0.5
 # And of predictions that are worth nothing: how often that is so, and by how much log T is above.
-_HOPELESS, _ABOVE = 0.1, 1.5
+_HOPELESS, _ABOVE = 0.03, 1.0
 _STEPS = 100
 
 
@@ -96,7 +96,7 @@ def fit_temperature(
 
     Predictions without a group of labels are less sharp than those that the temperature is for, by
     a factor of about ``growth``, since evidence adds up. A few dozen labels may leave much open, so
-    it has a prior, and the mean of 1 / T over what is left open is taken. A label of which the
+    it has a prior, and the mean of log T over what is left open is taken. A label of which the
     expert was unsure counts for less; none at all, if its class has no other.
     """
     if left_out.shape[2] < 2:
@@ -110,7 +110,7 @@ def fit_temperature(
         of_truth = scaled[:, rows, y] - np.logaddexp.reduce(scaled, axis=2)
         total[place] += float((confidence * of_truth).sum()) / len(left_out)
     chances = np.exp(total - total.max())
-    return float(chances.sum() / (chances / np.exp(_LOG_TEMPERATURES)).sum())
+    return float(np.exp(chances @ _LOG_TEMPERATURES / chances.sum()))
 
 
 def usual_temperature(proba: np.ndarray) -> TemperaturePrior:
