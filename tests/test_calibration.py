@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nodegp import GraphGPClassifier
 from nodegp.kernels import Linear
 from nodegp.model.calibration import (
+    TemperaturePrior,
     class_shares,
     in_sets,
     set_threshold,
@@ -125,32 +126,56 @@ def test_what_was_said_without_labels_is_less_sharp(growth):
 
 def test_turns_count_as_one_in_the_mean():
     said, y = simplex(50, 3), draw(simplex(50, 3), 1)
-    once = fit_temperature_to(said[None], y, np.ones(50), 1.0, -0.3, 0.4)
-    twice = fit_temperature_to(np.stack([said, said]), y, np.ones(50), 1.0, -0.3, 0.4)
+    once = fit_temperature_to(said[None], y, np.ones(50), 1.0, TemperaturePrior(-0.3, 0.4))
+    twice = fit_temperature_to(
+        np.stack([said, said]), y, np.ones(50), 1.0, TemperaturePrior(-0.3, 0.4)
+    )
     assert twice == pytest.approx(once, rel=1e-3)
 
 
-def test_the_objective_by_a_grid():
-    """Log losses in plain loops, with the prior: the minimum is where it was found."""
+def test_the_mean_over_a_grid_in_plain_loops():
+    """Log losses with the prior, which may have two humps."""
     said = np.stack([simplex(9, 3, seed) for seed in (1, 2)])
     y, confidence = draw(said[0], 4), np.linspace(0.2, 1.0, 9)
-    found = fit_temperature_to(said, y, confidence, 1.5, -0.7, 0.6)
+    prior = TemperaturePrior(-0.7, 0.6, 0.2, 1.0, 0.8)
+    found = fit_temperature_to(said, y, confidence, 1.5, prior)
+
+    def hump(t, mean, deviation):
+        return np.exp(-0.5 * ((np.log(t) - mean) / deviation) ** 2) / deviation
 
     def loss(t):
-        total = 0.5 * ((np.log(t) + 0.7) / 0.6) ** 2
+        total = -np.log(0.8 * hump(t, -0.7, 0.6) + 0.2 * hump(t, 1.0, 0.8))
         for turn in said:
             for n in range(9):
                 powered = turn[n] ** (1.5 / t)
-                total -= confidence[n] * np.log(powered[y[n]] / powered.sum()) / 2
+                total -= confidence[n] * np.log(max(powered[y[n]] / powered.sum(), 1e-300)) / 2
         return total
 
-    grid = np.exp(np.linspace(-4, 2, 4001))
-    assert found == pytest.approx(grid[np.argmin([loss(t) for t in grid])], rel=5e-3)
+    logs = np.arange(-6.0, 2.31, 0.05)
+    chances = [np.exp(-loss(np.exp(log))) for log in logs]
+    mean = sum(c * log for c, log in zip(chances, logs, strict=True)) / sum(chances)
+    assert found == pytest.approx(np.exp(mean), rel=1e-6)
+
+
+def test_predictions_that_are_worth_nothing_are_flattened():
+    rng = np.random.default_rng(0)
+    said, y = simplex(20, 3), rng.integers(0, 3, 20)
+    usual = usual_temperature(said)
+    without = usual._replace(hopeless=0.0)
+    flat, sharp = (
+        fit_temperature_to(said[None], y, np.ones(20), 1.0, prior) for prior in (usual, without)
+    )
+    assert flat > 1.2 * sharp
+    right = said.argmax(axis=1)  # where they are worth something, the chance of that is no matter
+    with_it, without_it = (
+        fit_temperature_to(said[None], right, np.ones(20), 1.0, prior) for prior in (usual, without)
+    )
+    assert with_it == pytest.approx(without_it, rel=1e-3)
 
 
 def test_labels_that_do_not_count_leave_what_is_usual():
     said = simplex(5, 3)
-    found = fit_temperature(said, draw(said), np.zeros(5), usual=-1.2, spread=0.3)
+    found = fit_temperature(said, draw(said), np.zeros(5), prior=TemperaturePrior(-1.2, 0.3))
     assert found == pytest.approx(np.exp(-1.2), rel=2e-3)
 
 
@@ -161,11 +186,12 @@ def test_the_usual_temperature_goes_with_sharpness(c, power, seed):
     proba = simplex(30, c, seed)
     powered = tempered(proba, 1 / power)
     assert sharpness(powered) == pytest.approx(sharpness(proba) + np.log(power), abs=1e-6)
-    (a, spread), (b, same) = usual_temperature(proba), usual_temperature(powered)
-    assert spread == same > 0
-    np.testing.assert_allclose(
-        tempered(powered, np.exp(b)), tempered(proba, np.exp(a)), atol=1e-9, rtol=1e-6
-    )
+    one, other = usual_temperature(proba), usual_temperature(powered)
+    assert one.spread == other.spread > 0
+    for a, b in ((one.usual, other.usual), (one.at, other.at)):
+        np.testing.assert_allclose(
+            tempered(powered, np.exp(b)), tempered(proba, np.exp(a)), atol=1e-9, rtol=1e-6
+        )
 
 
 def test_sharpness_by_plain_loops():
@@ -191,7 +217,9 @@ def test_few_labels_move_it_less_than_many(label):
 
 
 def test_no_labels():
-    assert fit_temperature(np.zeros((0, 3)), np.zeros(0, dtype=int)) == 1.0
+    prior = TemperaturePrior(-2.0, 0.3)
+    found = fit_temperature(np.zeros((0, 3)), np.zeros(0, dtype=int), prior=prior)
+    assert found == pytest.approx(np.exp(-2.0), rel=1e-3)
 
 
 def test_one_class():

