@@ -1,8 +1,8 @@
 """Trusting the probabilities: what the temperature does, in a reliability table.
 
 Of the papers that a model gives "about 70%", about 70% should be right. The default model makes
-sure of it with one number, a temperature, fitted on leave-one-out predictions of the labelled
-papers: no validation set is needed, and the likeliest class of no paper changes.
+sure of it with a temperature, fitted on predictions of labelled papers without their labels, and
+with how common each topic seems to be: no validation set is needed.
 
     python examples/calibration.py
 """

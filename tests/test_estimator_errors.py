@@ -107,7 +107,7 @@ def test_a_table_refuses_numbers_of_neighbours_that_make_no_sense(bad):
         ({}, np.full(24, np.nan), "no labels"),
         ({}, np.where(np.arange(24) == 3, np.inf, TARGETS), "infinity"),
         ({"likelihood": "softmax"}, TARGETS, "use GraphGPClassifier"),
-        ({"recipe": "paper"}, TARGETS, "recipe must be a Recipe.*paper"),
+        ({"recipe": "paper"}, TARGETS, "recipe must be 'auto' or a Recipe.*paper"),
         ({"likelihood": RobustMax()}, TARGETS, "likelihood"),
     ],
 )

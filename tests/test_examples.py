@@ -48,7 +48,8 @@ def check_calibration(output):
     assert after < before
     temperatures = numbers("temperature", output)
     assert temperatures[0] == 1.0 != temperatures[1]
-    assert len(set(numbers("accuracy", output))) == 1  # the likeliest class does not change
+    before, after = numbers("accuracy", output)  # few classes change, by how common they are
+    assert abs(after - before) < 0.02
 
 
 def check_new_nodes(output):

@@ -276,6 +276,7 @@ def regression_problem():
     y[labelled] = (y[labelled] - y[labelled].mean()) / y[labelled].std()
     model = nodegp.GraphGPRegressor(
         kernel=RBF(1.3, 0.8).learn(),
+        filter="mean",
         likelihood=Gaussian(0.2, fixed=("noise",)),
         inducing="labelled",
     ).fit(graph, y)

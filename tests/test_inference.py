@@ -79,7 +79,10 @@ def exact(graph, nodes, y, variance, lengthscale, noise):
 def test_gaussian_likelihood_is_exact_regression():
     graph, nodes, y = regression()
     model = GraphGPRegressor(
-        kernel=FIXED_RBF, likelihood=Gaussian(NOISE, fixed="noise"), preprocessing="raw"
+        kernel=FIXED_RBF,
+        filter="mean",
+        likelihood=Gaussian(NOISE, fixed="noise"),
+        preprocessing="raw",
     )
     model.fit(graph, y)
     mean, cov, evidence = exact(graph, nodes, y, 1.5, 1.2, NOISE)
@@ -101,7 +104,7 @@ def test_learnt_hyperparameters_maximise_the_exact_evidence(seed):
     y = np.full(30, np.nan)
     y[nodes] = np.sin(2 * smooth_scores(graph, 1, seed)[nodes, 0]) + noise
     y = (y - np.nanmean(y)) / np.nanstd(y)
-    model = GraphGPRegressor(kernel=RBF(), preprocessing="raw").fit(graph, y)
+    model = GraphGPRegressor(kernel=RBF(), filter="mean", preprocessing="raw").fit(graph, y)
     assert model.converged_
     found = np.log([model.kernel_.variance, model.kernel_.lengthscale, model.likelihood_.noise])
 
@@ -143,7 +146,10 @@ def test_unsure_targets_have_more_noise():
     graph, nodes, y = regression()
     confidence = np.random.default_rng(0).uniform(0.2, 1.0, 30)
     model = GraphGPRegressor(
-        kernel=FIXED_RBF, likelihood=Gaussian(NOISE, fixed="noise"), preprocessing="raw"
+        kernel=FIXED_RBF,
+        filter="mean",
+        likelihood=Gaussian(NOISE, fixed="noise"),
+        preprocessing="raw",
     )
     model.fit(graph, y, label_confidence=confidence)
     noise = NOISE / confidence[nodes]

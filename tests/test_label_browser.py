@@ -141,7 +141,7 @@ def test_nothing_of_the_model_is_asked_for_before_the_answer(browser, session, p
         assert not any("thoughts" in url for url in asked)
         around = one.page.inner_text("#question") + one.page.inner_text("#around")
         assert "%" not in one.page.inner_text("#answers") + one.page.inner_text("#around")
-        assert "predict" not in around
+        assert "predicted" not in around
         one.page.evaluate("() => document.querySelector('#outcome').replaceChildren()")
         one.page.evaluate("fetch('/api/thoughts/' + 0)")
         one.close()

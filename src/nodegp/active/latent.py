@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nodegp.budget import blocks, budget
 from nodegp.graph import Graph
-from nodegp.linalg import cholesky
+from nodegp.linalg import NotPositiveDefiniteError, cholesky
 from nodegp.posterior import Marginals
 from nodegp.prior import Domain, Prior, whole
 
@@ -33,7 +33,6 @@ N_LANDMARKS = 512
 # err by. So many nodes within that are scored exactly.
 _ROUGHLY = 1e-3
 _MOST_EXACT = 128
-_NEGLIGIBLE = 1e-9  # of a mean: what single precision does not see
 _BELOW = 1.0 - 1e-6
 # Nodes without any feature may have no variance at all, and nothing to divide by.
 _SMALLEST_NOISE = 1e-12
@@ -166,10 +165,9 @@ class LowRankCovariance:
             half = ssyrk(1.0, rows.T, lower=0)  # half the work of a product: it is symmetric
             self._roughly_weighted = weights, np.triu(half) + np.triu(half, 1).T
         inner = self._S @ self._roughly_weighted[1].astype(np.float64) @ self._S
-        inner[np.diag_indices_from(inner)] += _NEGLIGIBLE * inner.diagonal().mean()
         try:
-            factor = np.linalg.cholesky(inner).astype(np.float32)
-        except np.linalg.LinAlgError:
+            factor = cholesky(torch.from_numpy(inner))[0].numpy().astype(np.float32)
+        except NotPositiveDefiniteError:
             forms = np.einsum("ir,ir->i", phi @ inner.astype(np.float32), phi)
         else:  # a triangle is half the work again
             half = strmm(1.0, factor, phi.T, lower=1, trans_a=1)  # (R, N)
