@@ -326,7 +326,8 @@ def test_killed_and_started_again_it_ends_where_an_uninterrupted_run_does(tmp_pa
     assert (cut / ".lock").exists()
     left = [cut / ".runs.jsonl.0123456789abcdef", cut / "checkpoints" / ".x.0123456789abcdef"]
     left[1].parent.mkdir(exist_ok=True)
-    for path in left:  # as a writer that was killed leaves them
+    # As a writer that was killed leaves them, and one that had just added a run.
+    for path in (*left, cut / "checkpoints" / next(iter(before))):
         path.write_bytes(b"half")
 
     for folder in (cut, whole):

@@ -68,6 +68,8 @@ def run_all(
     failed: list[Spec] = []
     if waiting:
         with store.writer() as writer, _workers(jobs) as pool:
+            for record in records.values():  # of a process that was killed before it tidied up
+                _checkpoint(folder, record.spec).unlink(missing_ok=True)
             contexts = {s.key: Context(data_dir, str(_checkpoint(folder, s))) for s in waiting}
             left = set(contexts)
             running = {pool.submit(_carry_out, s, contexts[s.key]): s for s in waiting}
