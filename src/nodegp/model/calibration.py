@@ -32,7 +32,6 @@ _BELOW, _STRAYS = 0.85, 0.5
 # And of predictions that are worth nothing: how often that is so, and by how much log T is above.
 _HOPELESS, _ABOVE = 0.03, 1.0
 _STEPS = 100
-_SLIGHT = 0.03  # of all nodes: by how much shares of classes must differ to count
 
 
 def tempered(proba: np.ndarray, temperature: float) -> np.ndarray:
@@ -144,8 +143,6 @@ def class_shares(proba: np.ndarray, labelled: np.ndarray, labels_per_class: floa
         before, shares = shares, (adjusted.mean(axis=0) + keep * own) / (1.0 + keep)
         if np.abs(shares - before).max() < 1e-6:
             break
-    if 0.5 * np.abs(shares - own).sum() < _SLIGHT:
-        return labelled  # as good as equal, and nodes of which nothing is known stay undecided
     result = np.zeros(len(labelled))
     result[known] = shares
     return result
