@@ -67,12 +67,13 @@ def solve_least_squares(gram: Tensor, right: Tensor) -> Tensor:
 
 
 def ridge_inverse(matrix: Tensor, ridge: float | Tensor) -> Tensor:
-    """``(matrix + ridge I)^-1``, with the ridge that a regression is meant to have."""
+    """``(matrix + ridge I)^-1`` of one matrix or several, with the ridge that a regression is meant
+    to have."""
     return torch.linalg.inv(_plus_diagonal(matrix, ridge))
 
 
 def _plus_diagonal(matrix: Tensor, value: float | Tensor) -> Tensor:
-    return matrix + value * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    return matrix + value * torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
 
 
 def check_finite(matrix: Tensor, what: str = "covariance of the labelled nodes") -> Tensor:

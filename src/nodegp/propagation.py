@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +35,7 @@ __all__ = [
     "filter_rows_short",
     "propagate",
     "propagate_blocks",
+    "squared_row_lengths",
     "watched",
 ]
 
@@ -117,14 +118,17 @@ class FilterPolynomial:
     def _discounts(self, operator: GraphOperator, like: Tensor) -> Tensor:
         return torch.from_numpy(self.discounts(operator)).to(like.dtype)[:, None]
 
+    def leading(self, operator: GraphOperator) -> np.ndarray:
+        """The eigenvector of S at one, of length one, (N,): roots of degrees, which is the same
+        wherever one looks. Nodes without edges are not part of it: they share nothing."""
+        roots = np.sqrt(operator.degrees + self.self_loops) * (operator.degrees > 0)
+        result: np.ndarray = roots / max(np.linalg.norm(roots), np.finfo(np.float64).tiny)
+        return result
+
     def _without_leading(self, operator: GraphOperator, columns: Tensor) -> Tensor:
         if not self.centred:
             return columns
-        # Roots of degrees are the eigenvector of S at one: what is the same wherever one looks.
-        # Nodes without edges are not part of that: they share nothing with anybody.
-        roots = np.sqrt(operator.degrees + self.self_loops) * (operator.degrees > 0)
-        leading = torch.from_numpy(roots).to(columns.dtype)
-        leading = leading / leading.norm().clamp_min(torch.finfo(columns.dtype).tiny)
+        leading = torch.from_numpy(self.leading(operator)).to(columns.dtype)
         return columns - leading[:, None] * (leading @ columns)
 
 
@@ -281,6 +285,17 @@ def filter_rows_short(
     if polynomial.hub_discount > 0:
         total = total @ sp.diags_array(polynomial.discounts(operator))
     return sp.csr_array(total)
+
+
+def squared_row_lengths(operator: GraphOperator, polynomial: FilterPolynomial) -> np.ndarray:
+    """|F_n|^2 of each row of F, (N,), for a filter of an order of one that discounts no hubs: its
+    rows are no more than the edges."""
+    everyone = np.arange(operator.n_nodes)
+    rows = filter_rows_short(operator, replace(polynomial, centred=False), everyone)
+    lengths: np.ndarray = np.asarray(rows.power(2).sum(axis=1)).ravel()
+    if polynomial.centred:  # what is taken from a row is at right angles to what is left
+        lengths = np.maximum(lengths - (rows @ polynomial.leading(operator)) ** 2, 0.0)
+    return lengths
 
 
 def _sparse_levels(

@@ -29,7 +29,6 @@ __all__ = [
     "inner_products",
     "inner_products_ragged",
     "inner_products_stacked",
-    "paired_cosines",
     "ragged_pairs",
     "row_squares",
     "squared_lengths",
@@ -230,19 +229,6 @@ class _Gram(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (rows,) = ctx.saved_tensors
         return (grads[0] + grads[0].mT) @ rows
-
-
-def paired_cosines(left: Rows, right: Rows) -> np.ndarray:
-    """The cosine of each row with the row of the same number; zero where one of them is zero."""
-    if left.is_sparse:
-        inner = np.asarray(left.values.multiply(right.values).sum(axis=1)).ravel()
-        if left.centre is not None:
-            centre = left.centre
-            inner = inner - left.values @ centre - right.values @ centre + centre @ centre
-    else:
-        inner = (left.values * right.values).sum(1).numpy()
-    squares = (left.squared_norms() * right.squared_norms()).numpy()
-    return inner / np.sqrt(np.where(squares > 0, squares, np.inf))
 
 
 def inner_products_stacked(rows: Rows, groups: np.ndarray) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -41,6 +42,10 @@ __all__ = ["Diagnostics", "FittedModel", "Report", "Settings", "fit_posterior", 
 Seed = int | np.random.Generator | np.random.RandomState | None
 Report = Callable[[str], None]
 M = TypeVar("M", bound="FittedModel")
+
+# What a posterior says of all nodes of its graph, for as long as it lives: calibration asks first,
+# and then those who read predictions, sets and doubts.
+_everywhere: WeakKeyDictionary[Posterior, Marginals] = WeakKeyDictionary()
 
 
 def silent(line: str) -> None:
@@ -156,10 +161,17 @@ class FittedModel:
     # --- asking -------------------------------------------------------------------------------
 
     def marginals(self, domain: Domain, nodes: np.ndarray) -> Marginals:
-        """q(h) at some nodes."""
+        """q(h) at some nodes; of all nodes it was fitted on they are worked out once."""
+        is_everyone = domain.graph is self.graph and np.array_equal(nodes, np.arange(len(nodes)))
+        is_everyone = is_everyone and len(nodes) == domain.n_nodes
+        if is_everyone and self.posterior in _everywhere:
+            return _everywhere[self.posterior]
         # Twenty nodes cost about what one row and column of a factorisation does.
         with threads_for(max(self.posterior.n_inducing, len(nodes) // 20)):
-            return self.posterior.marginals(self.prior.at(domain, nodes))
+            marginals = self.posterior.marginals(self.prior.at(domain, nodes))
+        if is_everyone and marginals.mean.numel() <= budget.block:
+            _everywhere[self.posterior] = marginals
+        return marginals
 
     def joint(self, domain: Domain, nodes: np.ndarray) -> tuple[Tensor, Tensor]:
         """Mean (nodes, L) and covariance (L, nodes, nodes) of h over the nodes together."""

@@ -8,6 +8,7 @@ groups become probabilities by one scale; how likely they make the labels is wha
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,8 +64,7 @@ def weigh(
     losses = torch.zeros(len(kernels), len(AMPLITUDES), dtype=torch.float64)
     for which, amplitude in enumerate(AMPLITUDES):
         covariances = amplitude * variance * kernels + bias
-        for group in groups:
-            scores = left_out_scores(covariances, targets, n_classes, group)
+        for scores in left_out_scores(covariances, targets, n_classes, groups):
             losses[:, which] += _losses(scores[:, judged], targets[judged]) / _TURNS
     prior = np.log(np.outer(shares, _AMPLITUDE_SHARES))
     log_weights = prior - _POWER * losses.numpy()
@@ -82,7 +82,7 @@ def weigh_numbers(kernels: Tensor, numbers: np.ndarray, shares: np.ndarray) -> W
     y = torch.from_numpy(numbers).to(kernels.dtype)
     losses = torch.full((len(kernels), len(_NOISES)), torch.inf, dtype=kernels.dtype)
     for which, noise in enumerate(_NOISES):
-        inverse = torch.stack([ridge_inverse(K, noise) for K in kernels])
+        inverse = ridge_inverse(kernels, noise)
         precision = inverse.diagonal(dim1=1, dim2=2)  # of what is left to know of each without it
         error = (inverse @ y) / precision
         scale = (error.square() * precision).mean(1, keepdim=True).clamp_min(1e-12)
@@ -95,18 +95,29 @@ def weigh_numbers(kernels: Tensor, numbers: np.ndarray, shares: np.ndarray) -> W
 
 
 def left_out_scores(
-    covariances: Tensor, targets: np.ndarray, n_classes: int, groups: np.ndarray
-) -> Tensor:
-    """What least squares says of each label without its group, (V, O, C). Its noise is that of
-    softmax about equal probabilities."""
+    covariances: Tensor, targets: np.ndarray, n_classes: int, groupings: Sequence[np.ndarray]
+) -> Iterator[Tensor]:
+    """What least squares says of each label without its group, (V, O, C), for each grouping. Its
+    noise is that of softmax about equal probabilities."""
     noise = n_classes**2 / max(n_classes - 1, 1)
-    inverse = torch.stack([ridge_inverse(K, noise) for K in covariances])
+    inverse = ridge_inverse(covariances, noise)
     wanted = torch.eye(n_classes, dtype=inverse.dtype)[targets] - 1.0 / n_classes
-    pulled, scores = inverse @ wanted, wanted.expand(len(inverse), -1, -1).clone()
-    for group in np.unique(groups[groups != STAY]):
-        inside = torch.from_numpy(np.flatnonzero(groups == group))
-        scores[:, inside] -= torch.linalg.solve(inverse[:, inside][:, :, inside], pulled[:, inside])
-    return scores
+    pulled = inverse @ wanted
+    for groups in groupings:
+        scores = wanted.expand(len(inverse), -1, -1).clone()
+        for inside in _of_one_size(groups):  # (groups, labels)
+            within = inverse[:, inside[:, :, None], inside[:, None, :]]
+            scores[:, inside] -= torch.linalg.solve(within, pulled[:, inside])
+        yield scores
+
+
+def _of_one_size(groups: np.ndarray) -> Iterator[Tensor]:
+    """The members of groups of the same size, (groups, labels), one size after the other."""
+    order = np.argsort(groups, kind="stable")[np.count_nonzero(groups == STAY) :]
+    sizes = np.bincount(groups[order])
+    starts = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes[sizes > 0]):
+        yield torch.from_numpy(order[starts[sizes == size][:, None] + np.arange(size)])
 
 
 def _losses(scores: Tensor, targets: np.ndarray) -> Tensor:

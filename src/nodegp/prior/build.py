@@ -58,7 +58,7 @@ def kernels_of(prior: Prior) -> tuple[Kernel, ...]:
 def _one(filter: Filter, kernel: Kernel, relation: str | None, domain: Domain) -> Prior:
     if isinstance(filter, Spectral) and filter.on == "features":
         sketch = 0
-        if kernel.takes_any_lengths():
+        if kernel.takes_any_lengths() and not domain.has_short_rows(filter.polynomial(), relation):
             sketch = sketch_width(domain.n_nodes, domain.n_columns)
         return FilteredFeatures(kernel, filter, relation, sketch)
     return FilteredFunction(kernel, filter, relation)

@@ -9,7 +9,7 @@ changes or goes can make none of it wrong, and one more label is one more column
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from threading import Lock
 from weakref import WeakKeyDictionary
@@ -23,6 +23,7 @@ from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 from nodegp.operators import GraphOperator, operator_of
 from nodegp.preprocessing import Preprocessor
+from nodegp.prior.columns import FeatureColumns, ProductColumns
 from nodegp.prior.edges import LINKS, derived_graph, is_derived
 from nodegp.prior.inputs import cut
 from nodegp.prior.lengths import random_signs
@@ -30,18 +31,19 @@ from nodegp.propagation import (
     FilterPolynomial,
     basis_columns,
     basis_rows,
-    dense,
     filter_rows,
     filter_rows_dense,
     filter_rows_short,
     propagate,
     propagate_blocks,
+    squared_row_lengths,
 )
 from nodegp.rows import Rows, squared_lengths
 
 __all__ = ["ArrayCache", "Domain"]
 
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
+_LINKS = 1  # hops that those of all nodes are together no more than the edges at
 
 
 class ArrayCache:
@@ -133,6 +135,11 @@ class Domain:
     def operator(self, self_loops: bool) -> GraphOperator:
         return operator_of(self.graph, self_loops)
 
+    def has_short_rows(self, polynomial: FilterPolynomial, relation: str | None) -> bool:
+        """Whether filtered features are a few links of each node, whose lengths are had at once."""
+        is_short = polynomial.order <= _LINKS and polynomial.hub_discount == 0
+        return is_short and (relation == LINKS or (relation is None and self.is_featureless))
+
     def relation(self, name: str | None) -> Domain:
         """The same nodes with the edges of one kind only, or with others that follow from graph and
         features (:mod:`nodegp.prior.edges`)."""
@@ -156,28 +163,50 @@ class Domain:
 
     # --- filtered features F X, all of them or some ------------------------------------------
 
-    def filtered_rows(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> Rows:
-        """Rows of F X at some nodes; each is made once. They are dense, but for a graph without
-        features: there X = I, and they are rows of F."""
-        key = ("rows", self._mark, polynomial)
-        cached = self.cache.get(key)
-        rows: dict[int, sp.csr_array | np.ndarray] = (
-            dict(cached) if isinstance(cached, dict) else {}
+    def filtered_rows(
+        self, polynomial: FilterPolynomial, nodes: np.ndarray, sketch: int = 0
+    ) -> Rows:
+        """Rows of F X at some nodes, with sketches of a width beside them; each is made once. They
+        are dense, but for a graph without features: there X = I, and they are rows of F."""
+        values = self._row_by_row(
+            ("rows", self._mark, polynomial), nodes, lambda new: self._new_rows(polynomial, new)
         )
-        missing = np.array([n for n in dict.fromkeys(nodes.tolist()) if n not in rows], np.intp)
-        if len(missing):
-            result = self._new_rows(polynomial, missing)
-            rows |= {n: result[j : j + 1] for j, n in enumerate(missing.tolist())}
-            size = sum(
-                row.nbytes if isinstance(row, np.ndarray) else 12 * row.nnz for row in rows.values()
-            )
-            self.cache.put(key, rows, size)
-        parts = [rows[n] for n in nodes.tolist()]
-        if self.is_featureless:
-            empty = sp.csr_array((0, self.n_nodes))
-            return Rows(sp.csr_array(sp.vstack([empty, *parts], format="csr")))
-        empty_rows = np.zeros((0, self.n_columns))
-        return Rows(torch.from_numpy(np.concatenate([empty_rows, *parts])))
+        rows = Rows(torch.from_numpy(values) if isinstance(values, np.ndarray) else values)
+        if not sketch:
+            return rows
+        place = {n: j for j, n in enumerate(nodes.tolist())}
+
+        def new_sketches(new: np.ndarray) -> np.ndarray:
+            # In the precision of those of all nodes.
+            kind = self.rows.precision
+            signs = random_signs(self.n_columns, sketch).astype(kind, copy=False)
+            some = values[[place[n] for n in new.tolist()]].astype(kind, copy=False)
+            return (some @ signs).astype(np.float64, copy=False)
+
+        key = ("row sketches", self._mark, polynomial, sketch)
+        beside = self._row_by_row(key, nodes, new_sketches)
+        return Rows(rows.values, rows.centre, torch.from_numpy(beside))
+
+    def _row_by_row(
+        self,
+        key: Hashable,
+        nodes: np.ndarray,
+        make: Callable[[np.ndarray], sp.csr_array | np.ndarray],
+    ) -> sp.csr_array | np.ndarray:
+        """Rows at some nodes, of which those that are kept are not made again."""
+        kept = self.cache.get(key)
+        place = kept.place if isinstance(kept, _KeptRows) else {}
+        missing = np.array([n for n in dict.fromkeys(nodes.tolist()) if n not in place], np.intp)
+        if len(missing) or not isinstance(kept, _KeptRows):
+            values = make(missing)
+            if isinstance(kept, _KeptRows):
+                sparse = sp.issparse(values)
+                both = (kept.values, values)
+                values = sp.vstack(both, format="csr") if sparse else np.concatenate(both)
+            place = place | {n: len(place) + j for j, n in enumerate(missing.tolist())}
+            kept = _KeptRows(place, values)
+            self.cache.put(key, kept, kept.n_bytes)
+        return kept.values[[place[n] for n in nodes.tolist()]]
 
     def _new_rows(
         self, polynomial: FilterPolynomial, nodes: np.ndarray
@@ -289,6 +318,8 @@ class Domain:
         whole = self.cache.get(("whole", self._mark, polynomial))
         if isinstance(whole, np.ndarray):
             lengths = squared_lengths(whole).numpy()
+        elif self.has_short_rows(polynomial, None):
+            lengths = squared_row_lengths(self.operator(polynomial.self_loops), polynomial)
         else:
             operator, columns = self.operator(polynomial.self_loops), FeatureColumns(self.rows)
             lengths = np.zeros(self.n_nodes)
@@ -319,51 +350,22 @@ class Domain:
         self.cache.put(key, values, values.nbytes)
 
 
+class _KeptRows:
+    """Rows at some nodes, and where each of them is."""
+
+    def __init__(self, place: dict[int, int], values: sp.csr_array | np.ndarray):
+        self.place, self.values = place, values
+
+    @property
+    def n_bytes(self) -> int:
+        return self.values.nbytes if isinstance(self.values, np.ndarray) else 12 * self.values.nnz
+
+
 class _Columns:
     """Inner products with some rows, and which rows those are."""
 
     def __init__(self, of: tuple[str, ...], values: np.ndarray):
         self.of, self.values = of, values
-
-
-class FeatureColumns:
-    """The columns of X, dense a block at a time."""
-
-    def __init__(self, rows: FeatureRows, dtype: type[np.floating] | None = None):
-        self._rows, self._dtype = rows, dtype or rows.precision
-        self._made: sp.csc_array | None = None
-        if rows.is_sparse:
-            self._made = rows.take(np.arange(len(rows))).values.tocsc()
-
-    def __len__(self) -> int:
-        return self._rows.n_columns
-
-    def block(self, columns: slice) -> np.ndarray:
-        if self._made is None:
-            return self._rows.columns(columns).astype(self._dtype, copy=False)
-        part = dense(self._made[:, columns], self._dtype)
-        centre = self._rows.preprocessor.centre
-        if centre is not None:
-            part -= centre[columns].astype(self._dtype)
-        return part
-
-
-class ProductColumns:
-    """The columns of X M, with few enough columns that a block of them fits in memory."""
-
-    def __init__(self, rows: FeatureRows, by: Rows | np.ndarray):
-        matrix = by.dense(rows.n_columns).T if isinstance(by, Rows) else by
-        self._rows, self._matrix = rows, matrix.astype(rows.precision, copy=False)
-        # Dense features are preprocessed once for all columns, sparse ones hardly need it.
-        self._made = None if rows.is_sparse else rows.times(self._matrix)
-
-    def __len__(self) -> int:
-        return self._matrix.shape[1]
-
-    def block(self, columns: slice) -> np.ndarray:
-        if self._made is not None:
-            return np.ascontiguousarray(self._made[:, columns])
-        return self._rows.times(self._matrix[:, columns])
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

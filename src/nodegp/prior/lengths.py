@@ -27,10 +27,9 @@ from nodegp.rows import InnerProducts, Rows, inner_products
 
 __all__ = ["norm_ratios", "random_signs", "signs_as", "sketch_width"]
 
-WIDTH = 128  # columns of R, at least
-_ENTRIES = 1 << 20  # of sketches of all nodes, up to which more columns cost next to nothing
+WIDTH = 128  # columns of R
 # Up to so many entries of the features exact lengths cost little more.
-_FEW_ENTRIES = 1 << 22
+_FEW_ENTRIES = 1 << 20
 _SEED = 20181203
 _FIRST, _STEP = np.uint64(0x2545F491), np.uint64(0x9E3779B1)
 _RIDGE = 1e-4  # of rows of length one: B need not be the best, and should not be wild
@@ -38,11 +37,8 @@ _RIDGE = 1e-4  # of rows of length one: B need not be the best, and should not b
 
 def sketch_width(n_nodes: int, n_columns: int) -> int:
     """How many columns estimate the lengths on a graph of this size; 0 for exact lengths."""
-    width = WIDTH
-    while 2 * width * n_nodes <= _ENTRIES:
-        width *= 2
-    is_small = n_columns <= 2 * width or n_nodes * n_columns <= _FEW_ENTRIES
-    return 0 if is_small else width
+    is_small = n_columns <= 2 * WIDTH or n_nodes * n_columns <= _FEW_ENTRIES
+    return 0 if is_small else WIDTH
 
 
 @lru_cache(maxsize=4)

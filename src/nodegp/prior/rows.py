@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.linalg import sparse_matmul
 from nodegp.prior.domain import Domain
 from nodegp.prior.lengths import signs_as
 from nodegp.propagation import FilterPolynomial
@@ -46,8 +45,7 @@ class FilteredRows:
         return self.domain.n_columns
 
     def take(self, index: np.ndarray) -> Rows:
-        rows = self.domain.filtered_rows(self.polynomial, self.nodes[index])
-        return with_sketch(rows, self.sketch)
+        return self.domain.filtered_rows(self.polynomial, self.nodes[index], self.sketch)
 
     def materialise(self) -> Rows:
         return self._made
@@ -132,7 +130,10 @@ class BasisRows:
 
     def weighted(self, coefficients: Tensor) -> Rows:
         """The rows as a filter shows them, differentiable in its hyper-parameters."""
-        return with_sketch(Rows(torch.tensordot(coefficients, self.basis, 1)), self.sketch)
+        rows = torch.tensordot(coefficients, self.basis, 1)
+        if not self.sketch:
+            return Rows(rows)
+        return Rows(rows, None, rows @ signs_as(rows.dtype, self.width, self.sketch))
 
     def take(self, index: np.ndarray) -> BasisRows:
         return BasisRows(self.basis[:, torch.from_numpy(index)], self.sketch)
@@ -151,16 +152,6 @@ class BasisRows:
 
     def sketches(self) -> None:
         return None
-
-
-def with_sketch(rows: Rows, width: int) -> Rows:
-    """The rows with lengths as a prior defines them: their own, or by so many columns."""
-    if width == 0:
-        return rows
-    kind = torch.float64 if rows.is_sparse else rows.values.dtype
-    signs = signs_as(kind, rows.values.shape[1], width)
-    sketch = sparse_matmul(rows.values, signs) if rows.is_sparse else rows.values @ signs
-    return Rows(rows.values, rows.centre, sketch)
 
 
 def _taken(array: np.ndarray, nodes: np.ndarray) -> np.ndarray:
