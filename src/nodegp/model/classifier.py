@@ -126,10 +126,9 @@ class FittedClassifier(FittedModel):
         return replace(model, selection=self.selection, has_default_kernel=self.has_default_kernel)
 
     def planning_prior(self, domain: Domain) -> Prior:
-        if not isinstance(self.recipe.filter, Views):
+        if not (self.selection and isinstance(self.recipe.filter, Views)):
             return self.prior
-        # How far features are carried follows the number of labels; a plan should not.
-        return planning_recipe(self.recipe).prior(domain)
+        return planning_recipe(domain, self.recipe).prior(domain)
 
 
 def select_classifier(

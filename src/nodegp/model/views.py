@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nodegp.filters import Filter, Identity, PageRank, Propagation, View, Views
-from nodegp.kernels import RBF, Constant, Cosine, Kernel, Sum
+from nodegp.kernels import RBF, Cosine, Kernel
 from nodegp.linalg import check_finite
 from nodegp.model.recipe import HUB_DISCOUNT, Recipe, far_neighbours, with_bias
 from nodegp.prior import Domain, make_prior
@@ -29,7 +29,7 @@ __all__ = [
 _NEAR = PageRank(0.085, order=7, hub_discount=HUB_DISCOUNT, fixed=("strength",))
 _FAR_LINKS = PageRank(0.085, order=7, centred=True, fixed=("strength",))
 _COMMON_LINKS = Propagation(1, self_loops=False, centred=True)
-_PLANNED = 0.1  # teleport
+_PLANNED, _MANY = 0.1, 20.0  # teleport, and labels per class, in a plan
 _SMOOTH = RBF(1.0, 0.7, fixed=("variance", "lengthscale"))
 _COSINE = Cosine(1.0, fixed=("variance",))
 _DEAREST = 5e11  # multiplications that finding nodes alike may take
@@ -131,15 +131,17 @@ def learnable(recipe: Recipe) -> Recipe:
     return replace(recipe, kernel=free if isinstance(recipe.kernel, tuple) else free[0])
 
 
-def planning_recipe(recipe: Recipe) -> Recipe:
-    """What a recipe of views becomes when labels have come in, to plan for: without the bias, of
-    which labels tell all there is to know wherever they are, and with ranges a little shorter than
+def planning_recipe(domain: Domain, recipe: Recipe) -> Recipe:
+    """What to plan questions with where `recipe` was chosen among views: all of them, by what they
+    have to say before any label, so that a plan does not change at every step; without the bias, of
+    which labels tell all there is to know wherever they are; and with ranges a little shorter than
     predictions have, that do not follow the number of labels."""
-    assert isinstance(recipe.filter, Views)
-    assert isinstance(recipe.kernel, tuple)
-    views = tuple(replace(view, filter=_planned(view.filter)) for view in recipe.filter.views)
-    kernels = tuple(_without_bias(kernel) for kernel in recipe.kernel)
-    return replace(recipe, filter=Views(views), kernel=kernels)
+    looks = [
+        look._replace(view=replace(look.view, filter=_planned(look.view.filter)))
+        for look in candidates(domain, _MANY)
+    ]
+    shares = np.array([look.share for look in looks])
+    return averaged(looks, shares / shares.sum(), 1.0, 0.0, recipe)[0]
 
 
 def _planned(filter: Filter) -> Filter:
@@ -147,10 +149,3 @@ def _planned(filter: Filter) -> Filter:
         return filter
     discount = 0.0 if filter.centred else HUB_DISCOUNT
     return replace(filter, teleport=_PLANNED, order=10, hub_discount=discount)
-
-
-def _without_bias(kernel: Kernel) -> Kernel:
-    if not isinstance(kernel, Sum):
-        return kernel
-    left = [term for term in kernel.terms if not isinstance(term, Constant)]
-    return left[0] if len(left) == 1 else Sum(tuple(left))
