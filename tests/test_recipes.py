@@ -464,3 +464,17 @@ def test_of_relations_too():
     kernels = default_kernel(hops, graph, is_learnt=True)
     variances = [float(v) for kernel in kernels for v in kernel.parameters().values()]
     assert variances == pytest.approx([0.875, 0.6, 0.875])
+
+
+def test_covariances_that_were_kept_are_those_of_a_new_graph():
+    graph, _ = graph_of(0, alike=0.9)
+    again = Graph(graph.adjacency.copy(), graph.features.copy())
+    domains = [
+        Domain(each, Preprocessor.fit(each.features, "raw", center=False))
+        for each in (graph, again)
+    ]
+    looks = candidates(domains[0], 5)
+    label_covariances(looks, domains[0], np.array([3, 8, 40]))
+    nodes = np.array([2, 3, 17, 40, 41])
+    grown, fresh = (label_covariances(looks, domain, nodes) for domain in domains)
+    assert grown.numpy() == pytest.approx(fresh.numpy(), rel=1e-9, abs=1e-12)

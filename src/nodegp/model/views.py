@@ -14,7 +14,7 @@ from nodegp.filters import Filter, Identity, PageRank, Propagation, View, Views
 from nodegp.kernels import RBF, Cosine, Kernel
 from nodegp.linalg import check_finite
 from nodegp.model.recipe import HUB_DISCOUNT, Recipe, far_neighbours, with_bias
-from nodegp.prior import Domain, make_prior
+from nodegp.prior import Domain, Prior, make_prior
 from nodegp.prior.edges import ALIKE, BOTH, LINKS, alike_cost
 
 __all__ = [
@@ -99,11 +99,40 @@ def label_covariances(
     ]
     results = []
     for part in parts:
-        inputs = part.to_learn(domain, nodes)
-        covariance = check_finite(part.cov(inputs, inputs))
+        covariance = check_finite(_kept_covariances(part, domain, nodes))
         mean = covariance.diagonal().mean()
         results.append(covariance / mean if mean > 0 else covariance)
     return torch.stack(results)
+
+
+class _Kept(NamedTuple):
+    """Covariances of some nodes, and where each of them is."""
+
+    place: dict[int, int]
+    values: Tensor
+
+
+def _kept_covariances(prior: Prior, domain: Domain, nodes: np.ndarray) -> Tensor:
+    """Cov(h, h) at some nodes. They depend on no label, so that those of nodes that were asked for
+    before are kept: one more label is one more row."""
+    key = ("covariances", domain.preprocessor.fingerprint, domain.in_double, prior)
+    kept = domain.cache.get(key)
+    if not isinstance(kept, _Kept):
+        kept = _Kept({}, torch.zeros(0, 0, dtype=torch.float64))
+    new = [n for n in nodes.tolist() if n not in kept.place]
+    if new:
+        before, after = len(kept.place), len(kept.place) + len(new)
+        place = kept.place | {n: before + j for j, n in enumerate(new)}
+        inputs = prior.to_learn(domain, np.array(list(place), np.intp))
+        rows = inputs.take(np.arange(before, after)) if before else inputs
+        values = torch.empty(after, after, dtype=torch.float64)
+        values[:before, :before] = kept.values
+        values[before:] = prior.cov(rows, inputs)
+        values[:before, before:] = values[before:, :before].mT
+        kept = _Kept(place, values)
+        domain.cache.put(key, kept, 8 * after**2)
+    index = torch.tensor([kept.place[n] for n in nodes.tolist()])
+    return kept.values[index[:, None], index]
 
 
 def averaged(
