@@ -107,7 +107,8 @@ def left_out_scores(
         scores = wanted.expand(len(inverse), -1, -1).clone()
         for inside in _of_one_size(groups):  # (groups, labels)
             within = inverse[:, inside[:, :, None], inside[:, None, :]]
-            scores[:, inside] -= torch.linalg.solve(within, pulled[:, inside])
+            factor = torch.linalg.cholesky(within)
+            scores[:, inside] -= torch.cholesky_solve(pulled[:, inside], factor)
         yield scores
 
 
