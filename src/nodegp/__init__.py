@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nodegp.neighbours import Table as Table
     from nodegp.persistence import load as load
     from nodegp.preprocessing import Preprocessing as Preprocessing
+    from nodegp.store import open_store as open_store
 
     __version__: str
 
@@ -46,6 +47,7 @@ _HOME = {
     "Table": "nodegp.neighbours",
     "load": "nodegp.persistence",
     "load_dataset": "nodegp.datasets",
+    "open_store": "nodegp.store",
 }
 
 _MODULES = [
