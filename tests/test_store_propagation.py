@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from nodegp.disk import on_disk, using
-from nodegp.disk.filtered import FilteredFeatures, block_width
+from nodegp.disk.filtered import FilteredMatrix, block_width
 from nodegp.disk.hops import Recursion
 from nodegp.disk.work import DamagedWorkError
 from nodegp.disk.workers import Threads
@@ -39,7 +39,7 @@ def recursion_of(polynomial):
 
 
 def filtered(store, preprocessor, polynomial, dtype=torch.float32):
-    return FilteredFeatures(store, preprocessor, recursion_of(polynomial), dtype)
+    return FilteredMatrix(store, preprocessor, recursion_of(polynomial), dtype)
 
 
 def made(store, preprocessor, polynomial, dtype=torch.float32):

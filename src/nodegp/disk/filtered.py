@@ -26,7 +26,7 @@ from nodegp.identity import fingerprint
 from nodegp.preprocessing import Preprocessor
 from nodegp.store import StoredGraph
 
-__all__ = ["FilteredFeatures", "block_width"]
+__all__ = ["FilteredMatrix", "block_width"]
 
 _WIDEST = 64  # columns at a time: with more a product is no faster
 _PLAN = "columns.json"
@@ -51,7 +51,7 @@ def block_width(store: StoredGraph, n_columns: int, itemsize: int, chosen: Worke
     return min(-(-even // 8) * 8, width, n_columns) if even > 8 else even
 
 
-class FilteredFeatures:
+class FilteredMatrix:
     """F X of a stored graph, (N, D), as a matrix whose rows are read when they are asked for."""
 
     ndim = 2
@@ -62,19 +62,19 @@ class FilteredFeatures:
         preprocessor: Preprocessor,
         recursion: Recursion,
         dtype: torch.dtype,
+        in_double: bool = False,
     ):
         self._store, self._preprocessor = store, preprocessor
         self._recursion, self._dtype = recursion, dtype
+        # Of what is handed out; files are as they are.
+        is_single = dtype == torch.float32 and not in_double
+        self.dtype = np.dtype(np.float32 if is_single else np.float64)
         self.shape = (store.n_nodes, preprocessor.n_features)
         numbers = [list(recursion.terms), recursion.self_loops, recursion.discount, recursion.own]
         key = fingerprint(store.fingerprint, preprocessor.fingerprint, numbers, str(dtype))
         self._folder = store.path / "work" / f"filtered-{key[:24]}"
         self._blocks: list[tuple[int, int]] | None = None
         self._kept: tuple[int, np.ndarray] | None = None
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype(np.float32 if self._dtype == torch.float32 else np.float64)
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -29,6 +29,8 @@ def on_disk(graph: Any) -> Any:
 class GraphOnDisk(Graph):
     """The nodes of a stored graph, with edges, features and ids that are read when asked for."""
 
+    takes_all_pairs = False
+
     def __init__(self, store: StoredGraph):
         self.store = store
         self.is_prepared = store.is_prepared

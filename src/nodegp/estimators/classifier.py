@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from nodegp import inference
 from nodegp.budget import blocks
 from nodegp.component import as_component
+from nodegp.disk import on_disk
 from nodegp.estimators.base import GraphGP, fitted
 from nodegp.estimators.conventions import labelled_accuracy
 from nodegp.filters import Filter
@@ -289,7 +290,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         abstain_below: float | None = None,
     ) -> Iterator[Any]:
         """The table of :meth:`predict_frame` in pieces of so many rows, to write a large one."""
-        X = as_graph(X)
+        X = on_disk(as_graph(X))
         domain, nodes = self._asked(X, nodes)
         graph, model = domain.graph, self.model_
         ids = nodes if graph.ids is None else graph.ids[nodes]

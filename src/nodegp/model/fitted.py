@@ -30,6 +30,7 @@ from nodegp.prior import (
     SumInputs,
     SumPrior,
     WeightedRows,
+    domain_of,
     kernels_of,
     learnt_filter,
 )
@@ -127,7 +128,7 @@ class FittedModel:
                 "this model was saved without its graph: predict on a Graph that you pass, or save "
                 "it with include_graph=True to predict, update and explain without one"
             )
-        return Domain(graph, self.preprocessor, stranger_to=self._strange_nodes(graph))
+        return domain_of(graph, self.preprocessor, stranger_to=self._strange_nodes(graph))
 
     def _strange_nodes(self, graph: Graph) -> int | None:
         """How many nodes the model knows by their links, if they are not the first of this graph:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import replace
 from threading import Lock
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -39,7 +40,7 @@ from nodegp.propagation import (
 )
 from nodegp.rows import Rows, squared_lengths
 
-__all__ = ["ArrayCache", "Domain"]
+__all__ = ["ArrayCache", "Domain", "taken"]
 
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
 
@@ -231,6 +232,10 @@ class Domain:
         self.cache.put(key, result, result.nbytes)
         return result
 
+    def reads_whole(self, n_others: int) -> bool:
+        """Whether inner products with so many rows are had from F X itself."""
+        return not self.rows.is_sparse and self.n_columns <= n_others
+
     def _indicators_are_cheaper(
         self, polynomial: FilterPolynomial, n_rows: int, n_results: int = 1
     ) -> bool:
@@ -281,6 +286,14 @@ class Domain:
         operator = self.operator(polynomial.self_loops)
         return propagate(operator, polynomial, ProductColumns(self.rows, rows))
 
+    def inner_at(self, polynomial: FilterPolynomial, rows: Rows, nodes: np.ndarray) -> np.ndarray:
+        """What :meth:`new_columns` gives, of some nodes."""
+        return self.new_columns(polynomial, rows)[nodes]
+
+    def lengths_at(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> np.ndarray:
+        """|F x|^2 of some nodes."""
+        return self.squared_lengths(polynomial)[nodes]
+
     def squared_lengths(self, polynomial: FilterPolynomial) -> np.ndarray:
         """|F x|^2 of every node, (N,)."""
         cached = self.known_scale(polynomial, 0)
@@ -308,6 +321,10 @@ class Domain:
         self.put_scale(polynomial, width, result)
         return result
 
+    def sketches_at(self, polynomial: FilterPolynomial, width: int, at: np.ndarray) -> np.ndarray:
+        """Sketches of some nodes."""
+        return taken(self.sketches(polynomial, width), at)
+
     def known_scale(self, polynomial: FilterPolynomial, width: int) -> np.ndarray | None:
         """The lengths of all rows, or their sketches of some width, if they are there."""
         cached = self.cache.get(("scale", self._mark, polynomial, width))
@@ -319,11 +336,11 @@ class Domain:
         self.cache.put(key, values, values.nbytes)
 
 
-class _Columns:
+class _Columns(NamedTuple):
     """Inner products with some rows, and which rows those are."""
 
-    def __init__(self, of: tuple[str, ...], values: np.ndarray):
-        self.of, self.values = of, values
+    of: tuple[str, ...]
+    values: np.ndarray
 
 
 class FeatureColumns:
@@ -364,6 +381,13 @@ class ProductColumns:
         if self._made is not None:
             return np.ascontiguousarray(self._made[:, columns])
         return self._rows.times(self._matrix[:, columns])
+
+
+def taken(array: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Rows of an array, without a copy where they are all of them in order or a range of it."""
+    if len(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and (np.diff(nodes) == 1).all():
+        return array[nodes[0] : nodes[-1] + 1]
+    return array[nodes]
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:
