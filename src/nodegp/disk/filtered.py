@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = ["FilteredMatrix", "block_width"]
 
 _WIDEST = 64  # columns at a time: with more a product is no faster
 _PLAN = "columns.json"
+_FEW = 256  # rows up to which the rest of a part is not read
 # Of the memory, what the columns of all nodes may take: the rest is for parts, degrees and Python.
 _SHARE = 0.6
 
@@ -74,10 +76,15 @@ class FilteredMatrix:
         key = fingerprint(store.fingerprint, preprocessor.fingerprint, numbers, str(dtype))
         self._folder = store.path / "work" / f"filtered-{key[:24]}"
         self._blocks: list[tuple[int, int]] | None = None
-        self._kept: tuple[int, np.ndarray] | None = None
+        self._kept = local()
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    @property
+    def itemsize(self) -> int:
+        """Of a number on disk."""
+        return self._dtype.itemsize
 
     @property
     def is_made(self) -> bool:
@@ -90,9 +97,12 @@ class FilteredMatrix:
         )
 
     def make(self, operator: StoredOperator, progress: Callable[[int, int], None]) -> None:
-        """Work out what is missing. ``progress`` is told how many blocks of columns of how many
-        are done."""
+        """Work out what is missing. ``progress`` is told how many hops, of blocks of columns, of
+        how many are done."""
         if self._blocks is not None:
+            return
+        if self.is_made:
+            self._blocks = self._planned()
             return
         chosen = workers()
         work_folder(self._store.path, self._folder.name)
@@ -107,15 +117,17 @@ class FilteredMatrix:
                 edges = range(0, self.shape[1], width)
                 blocks = [(start, min(start + width, self.shape[1])) for start in edges]
                 write_atomically(self._folder / _PLAN, json.dumps(blocks).encode())
-            done = [0]
+            done, total = [0], len(blocks) * max(self._recursion.order, 1)
+
+            def hop() -> None:
+                done[0] += 1
+                progress(done[0], total)
 
             def one(block: tuple[int, int], place: int | None) -> None:
                 job = self._job(block)
                 self._remove_damaged(job)
-                n_read, n_hops = run_job(job, chosen, place)
+                n_read, n_hops = run_job(job, chosen, place, hop)
                 operator.count(n_read, n_hops * (block[1] - block[0]))
-                done[0] += 1
-                progress(done[0], len(blocks))
 
             if not self.is_made:
                 chosen.run_apart(one, blocks)
@@ -139,14 +151,15 @@ class FilteredMatrix:
         for part in np.unique(owners).tolist():
             places = np.flatnonzero(owners == part)
             rows = nodes[places] - self._store.boundaries[part]
-            if len(places) == len(nodes) and (np.diff(rows) == 1).all() and len(rows) > 64:
+            if len(places) == len(nodes) and (np.diff(rows) == 1).all() and len(rows) > _FEW:
                 return self.part(part)[rows[0] : rows[-1] + 1]
             result[places] = self._some(part, rows)
         return result
 
     def part(self, part: int) -> np.ndarray:
-        """All rows of a part, whose files are compared with their checksums. The last is kept."""
-        kept = self._kept
+        """All rows of a part, whose files are compared with their checksums. Each
+        thread keeps the last."""
+        kept = self._last
         if kept is None or kept[0] != part:
             rows = self._store.rows_of(part)
             values = np.empty((rows.stop - rows.start, self.shape[1]), self.dtype)
@@ -154,11 +167,15 @@ class FilteredMatrix:
                 (columns,) = read_tensors(self._job(block).level(0, part), verify=True)
                 values[:, block[0] : block[1]] = columns.numpy()
             kept = part, values
-            self._kept = kept
+            self._kept.part = kept
         return kept[1]
 
+    @property
+    def _last(self) -> tuple[int, np.ndarray] | None:
+        return getattr(self._kept, "part", None)
+
     def _some(self, part: int, rows: np.ndarray) -> np.ndarray:
-        if len(rows) > 256 or (self._kept is not None and self._kept[0] == part):
+        if len(rows) > _FEW or (self._last is not None and self._last[0] == part):
             return self.part(part)[rows]
         blocks = self._blocks or ()
         return np.concatenate(

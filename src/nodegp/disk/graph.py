@@ -3,6 +3,7 @@ asked for, and nothing of the size of its edges or features is ever in memory.""
 
 from __future__ import annotations
 
+from threading import local
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -96,7 +97,7 @@ class StoredRows:
 
 class StoredMatrix:
     """Dense features on disk as a matrix of which some rows are taken. The part that was read last
-    is kept: whoever goes over all rows reads each part once."""
+    is kept, for each thread: whoever goes over all rows reads each part once."""
 
     ndim = 2
 
@@ -104,7 +105,7 @@ class StoredMatrix:
         self._store = store
         self.shape = (store.n_nodes, store.n_features)
         self.dtype = store.feature_dtype
-        self._kept: tuple[int, np.ndarray] | None = None
+        self._kept = local()
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -132,10 +133,10 @@ class StoredMatrix:
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def _part(self, part: int) -> np.ndarray:
-        kept = self._kept
+        kept: tuple[int, np.ndarray] | None = getattr(self._kept, "part", None)
         if kept is None or kept[0] != part:
             kept = part, self._store.features_of(part)
-            self._kept = kept
+            self._kept.part = kept
         return kept[1]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -159,9 +160,11 @@ def forget() -> None:
 # --- the order of tasks ---------------------------------------------------------------------------
 
 
-def run_job(job: ColumnJob, workers: Workers, place: int | None = None) -> tuple[int, int]:
+def run_job(
+    job: ColumnJob, workers: Workers, place: int | None, hop: Callable[[], None]
+) -> tuple[int, int]:
     """Filter the columns of a job; what is there of it already is taken over. Returns how many
-    times a part's edges were read, and how many hops were run."""
+    times a part's edges were read, and how many hops were run; ``hop`` is called after each."""
     job.folder.mkdir(parents=True, exist_ok=True)
     parts = range(job.store.n_parts)
     found = _found(job.folder)
@@ -182,6 +185,7 @@ def run_job(job: ColumnJob, workers: Workers, place: int | None = None) -> tuple
         workers.run(make_level, todo, place)
         n_read += len(todo) if order else 0
         n_hops += bool(todo) and order > 0
+        hop()
         for part in parts:
             if 0 < level + 2 < order:
                 job.level(level + 2, part).unlink(missing_ok=True)

@@ -150,7 +150,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         classes : sequence, optional
             All classes there are, if some have no label yet.
         """
-        recipe, is_open = self._recipe()
+        recipe, is_open = self.parts()
         start = self._start(X, y, label_confidence, recipe)
         fit = select_classifier if is_open else fit_classifier
         with self._watched():
@@ -166,8 +166,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             )
         return self
 
-    def _recipe(self) -> tuple[Recipe, bool]:
-        """What the model is made of, and whether its filter is to be chosen among several."""
+    def parts(self) -> tuple[Recipe, bool]:
+        """What the model is to be made of, and whether its filter is to be chosen among several."""
         if self.calibrate not in (None, True, False):
             raise ValueError(f"calibrate must be True, False or None, got {self.calibrate!r}")
         if isinstance(self.recipe, Recipe):
