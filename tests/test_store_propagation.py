@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pytest
 import torch
+from tests.stores import awkward_graph, stored
 
 from nodegp.disk import on_disk, using
-from nodegp.disk.filtered import FilteredMatrix, block_width
+from nodegp.disk.filtered import FilteredMatrix
 from nodegp.disk.hops import Recursion
-from nodegp.disk.work import DamagedWorkError
-from nodegp.disk.workers import Threads
 from nodegp.operators import MemoryOperator, operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.propagation import FilterPolynomial, propagate
-from tests.stores import awkward_graph, stored
 
 POLYNOMIALS = [
     FilterPolynomial((0.3, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01)),
@@ -56,8 +48,6 @@ def in_memory(graph, preprocessor, polynomial, dtype=np.float32):
     return propagate(
         MemoryOperator(graph, polynomial.self_loops), polynomial, columns.astype(dtype)
     )
-
-
 
 
 @pytest.mark.parametrize("polynomial", POLYNOMIALS)

@@ -3,10 +3,12 @@ nothing of the size of the graph is in memory."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +20,7 @@ from nodegp.app.explanation import explain
 from nodegp.app.frontend import SILENT, OptionError, Progress, check_share
 from nodegp.app.model import DEFAULT, ModelOptions, describe, refuse_amounts
 from nodegp.app.questions import changes, require_classes
-from nodegp.disk import GraphOnDisk, Threads, on_disk, using, workers
+from nodegp.disk import GraphOnDisk, StoreAddress, Threads, on_disk, using, workers
 from nodegp.disk.preprocess import fit_preprocessor
 from nodegp.estimators import GraphGPClassifier
 from nodegp.evaluation import Evaluation
@@ -113,7 +115,7 @@ class StoredProject:
         """What a fit to these labels takes."""
         _, values = self._read(labels, None, **columns)
         recipe, is_open = self.options.classifier(None).parts()
-        if self.graph.store.has_features and not self.graph.store.has_sparse_features:
+        if self.graph.is_dense:
             preprocessor = fit_preprocessor(recipe.preprocessing, self.graph.store)
         else:
             preprocessor = recipe.preprocessing.fit(
@@ -121,7 +123,7 @@ class StoredProject:
             )
         per_class = len(values) / len(set(values.tolist()))
         priors = priors_to_weigh(self.graph, preprocessor, recipe, is_open, per_class)
-        return plan_filters(self.graph, preprocessor, priors, len(values))
+        return plan_filters(self.graph, preprocessor, priors, len(values), is_open=is_open)
 
     def plan_predict(self) -> Plan:
         """What predictions for all nodes take."""
@@ -169,15 +171,22 @@ class StoredProject:
         place = _output_folder(Path(folder), force)
         with watched(self.progress.note):
             _make_filtered(model)  # here, and not in each of the tasks
-        shown, chosen = _Unfitted(model), workers()
-        doubt = (coverage, abstain_below)
-        tasks = [(shown, store, part, place, *doubt) for part in range(store.n_parts)]
+        chosen, address = workers(), StoreAddress.of(store)
         domain = model.model_.domain()
         if not domain.reads_whole(0):  # columns of labels are in memory, for all parts
             domain.cache.budget = max(domain.cache.budget, chosen.memory)
             chosen = Threads(1, chosen.memory)
-        with self.progress.stage("predicting"), watched(self.progress.note):
-            chosen.run(predict_part, tasks)
+        # By way of a file: tasks stay small, whoever does them.
+        file = store.path.absolute() / "work" / f".model-{secrets.token_hex(8)}"
+        file.parent.mkdir(exist_ok=True)
+        fixed = (file, place.absolute(), coverage, abstain_below)
+        tasks = [(address, part, *fixed) for part in range(store.n_parts)]
+        try:
+            save(model, file)
+            with self.progress.stage("predicting"), watched(self.progress.note):
+                chosen.run(predict_part, tasks)
+        finally:
+            file.unlink(missing_ok=True)
         return {"predictions": store.n_nodes, "files": store.n_parts}
 
     def explain(
@@ -259,33 +268,28 @@ class _Labels:
         return self._by_node.get(int(node))
 
 
-class _Unfitted:
-    """A model without its graph, which any process can take over."""
-
-    def __init__(self, model: GraphGPClassifier):
-        self._kind, self._parameters = type(model), model.get_params(deep=False)
-        self._fitted = model.model_.without_graph()
-
-    def model(self) -> GraphGPClassifier:
-        model = self._kind(**self._parameters)
-        model.model_, model.n_neighbors_ = self._fitted, None
-        return model
-
-
 def predict_part(
-    shown: _Unfitted,
-    store: Any,
+    address: StoreAddress,
     part: int,
+    model: Path,
     folder: Path,
     coverage: float | None,
     abstain_below: float | None,
 ) -> None:
     """Predict the nodes of a part into a file."""
+    store = address.open()
     rows = store.rows_of(part)
-    tables = shown.model().predict_frames(
+    tables = _model_at(model).predict_frames(
         store, np.arange(rows.start, rows.stop), coverage=coverage, abstain_below=abstain_below
     )
     write_tables(folder / f"{_PREFIX}{part:05d}.parquet", tables)
+
+
+@lru_cache(maxsize=1)
+def _model_at(path: Path) -> GraphGPClassifier:
+    """A model, which each process reads once."""
+    model: GraphGPClassifier = load(path)
+    return model
 
 
 def _make_filtered(model: GraphGPClassifier) -> None:

@@ -55,8 +55,8 @@ def evaluate(
 
 
 @takes(
-    "model! labels! id label out new_classes ignore_unknown sep encoding store memory cluster force "
-    "as_json quiet verbose"
+    "model! labels! id label out new_classes ignore_unknown sep encoding store memory cluster "
+    "force as_json quiet verbose"
 )
 def update(
     model, labels, out, force, as_json, quiet, verbose, store, memory, cluster, **options

@@ -8,6 +8,7 @@ read and write the folder of the graph themselves, so they must see it under the
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,7 +30,9 @@ def connected(address: str) -> Iterator[Any]:
     name, _, count = address.partition(":")
     if name == "local":
         if not count.isdigit() or int(count) < 1:
-            raise ValueError(f"a local cluster is named with its processes: local:2, got {address!r}")
+            raise ValueError(
+                f"a local cluster is named with its processes: local:2, got {address!r}"
+            )
         # Its own limits count pages of files that happen to be in memory, and kill for them.
         cluster = distributed.LocalCluster(
             n_workers=int(count),
@@ -105,18 +108,27 @@ class Cluster:
             for item in items:
                 function(item, None)
             return
+        waiting = deque(items)
+
+        def one_after_another(place: int) -> None:
+            while True:
+                try:
+                    item = waiting.popleft()
+                except IndexError:
+                    return
+                function(item, place)
+
         with ThreadPoolExecutor(n_places) as pool:
             futures = [
-                pool.submit(copy_context().run, function, item, place % n_places)
-                for place, item in enumerate(items)
+                pool.submit(copy_context().run, one_after_another, place)
+                for place in range(n_places)
             ]
             for future in futures:
                 future.result()
 
     def _check_folders(self, tasks: Sequence[tuple[Any, ...]]) -> None:
         """Say it in words where a worker does not see the graph that a task is about."""
-        stores = {job.store.path for job in tasks[0] if hasattr(job, "store")}
-        stores |= {item.path for item in tasks[0] if hasattr(item, "manifest")}
+        stores = {item.store_path for item in tasks[0] if hasattr(item, "store_path")}
         for path in stores - self._seen:
             answers = self.client.run(sees, str(path.absolute()))
             blind = [name for name, is_seen in answers.items() if not is_seen]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from nodegp.disk.graph import StoreAddress
 from nodegp.disk.hops import ColumnJob, Recursion, run_job
 from nodegp.disk.operator import StoredOperator
 from nodegp.disk.work import is_whole, map_array, read_tensors, work_folder
@@ -193,8 +194,8 @@ class FilteredMatrix:
         return ends if is_right and ends[-1][1] == self.shape[1] else None
 
     def _job(self, block: tuple[int, int]) -> ColumnJob:
-        folder = self._folder / f"b{block[0]:05d}"
-        parts = self._store, self._preprocessor, self._recursion, folder
+        folder = (self._folder / f"b{block[0]:05d}").absolute()
+        parts = StoreAddress.of(self._store), self._preprocessor, self._recursion, folder
         return ColumnJob(*parts, block[0], block[1], self._dtype)
 
 

@@ -3,6 +3,9 @@ asked for, and nothing of the size of its edges or features is ever in memory.""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from threading import local
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from nodegp.graph import Graph
-from nodegp.store import StoredGraph
+from nodegp.store import StoredGraph, StoreError, open_store
 
-__all__ = ["GraphOnDisk", "on_disk"]
+__all__ = ["GraphOnDisk", "StoreAddress", "StoredMatrix", "StoredRows", "on_disk"]
 
 _made: WeakKeyDictionary[StoredGraph, GraphOnDisk] = WeakKeyDictionary()
 
@@ -25,6 +28,30 @@ def on_disk(graph: Any) -> Any:
     if graph not in _made:
         _made[graph] = GraphOnDisk(graph)
     return _made[graph]
+
+
+@dataclass(frozen=True)
+class StoreAddress:
+    """Where a stored graph is, and which it is: all that has to go to another process."""
+
+    store_path: Path
+    fingerprint: str
+
+    @classmethod
+    def of(cls, store: StoredGraph) -> StoreAddress:
+        return cls(store.path.absolute(), store.fingerprint)
+
+    def open(self) -> StoredGraph:
+        """The stored graph; each process opens it once."""
+        return _opened(self)
+
+
+@lru_cache(maxsize=4)
+def _opened(address: StoreAddress) -> StoredGraph:
+    store = open_store(address.store_path)
+    if store.fingerprint != address.fingerprint:
+        raise StoreError(f"{address.store_path} is another graph than it was when work began")
+    return store
 
 
 class GraphOnDisk(Graph):
@@ -39,7 +66,7 @@ class GraphOnDisk(Graph):
         self.relations = None
         self.n_fitted_nodes = None
         self._views = {}
-        self.adjacency = StoredRows(store)  # type: ignore[assignment]
+        self.adjacency = StoredRows(store)
         self.features = None
         if store.has_features:
             self.features = _sparse(store) if store.has_sparse_features else StoredMatrix(store)
@@ -47,6 +74,11 @@ class GraphOnDisk(Graph):
 
     def __reduce__(self) -> tuple[Any, tuple[StoredGraph]]:
         return on_disk, (self.store,)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there are features, and dense ones."""
+        return self.store.has_features and not self.store.has_sparse_features
 
     @property
     def n_edges(self) -> int:
@@ -57,7 +89,7 @@ class GraphOnDisk(Graph):
         return self.store.n_features
 
     @property
-    def degrees(self) -> np.ndarray:  # type: ignore[override]
+    def degrees(self) -> np.ndarray:
         return self.store.degrees
 
     def positions(self, ids: Any) -> np.ndarray:

@@ -12,7 +12,6 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -20,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.disk.graph import StoredMatrix
+from nodegp.disk.graph import StoreAddress, StoredMatrix
 from nodegp.disk.operator import ScaledParts
 from nodegp.disk.work import is_whole, read_tensors, write_tensors
 from nodegp.disk.workers import Workers
@@ -33,8 +32,8 @@ __all__ = ["ColumnJob", "Recursion", "forget", "run_job"]
 
 @dataclass(frozen=True)
 class Recursion:
-    """A filter in numbers: sum_k terms[k] T_k(S), on values over (1 + degree)^discount. With ``own``
-    it is the mean of that and of own times the values, as Eq. 15 weighs them."""
+    """A filter in numbers: sum_k terms[k] T_k(S), on values over (1 + degree)^discount. With
+    ``own`` it is the mean of that and of own times the values, as Eq. 15 weighs them."""
 
     terms: tuple[float, ...]
     self_loops: bool
@@ -50,7 +49,7 @@ class Recursion:
 class ColumnJob:
     """Some columns of the features of a stored graph, to be filtered; goes to any process."""
 
-    store: StoredGraph
+    address: StoreAddress
     preprocessor: Preprocessor
     recursion: Recursion
     folder: Path
@@ -58,7 +57,15 @@ class ColumnJob:
     stop: int
     dtype: torch.dtype
 
-    @cached_property
+    @property
+    def store_path(self) -> Path:
+        return self.address.store_path
+
+    @property
+    def store(self) -> StoredGraph:
+        return self.address.open()
+
+    @property
     def parts(self) -> ScaledParts:
         return ScaledParts(self.store, self.recursion.self_loops, self.dtype)
 

@@ -56,7 +56,7 @@ def work_folder(store: Path, name: str) -> Path:
 def write_tensors(path: Path, *tensors: Tensor) -> None:
     """Write arrays of one or two dimensions to a file."""
     parts = [tensor.contiguous() for tensor in tensors]
-    contents = [memoryview(_bytes(part)) for part in parts]
+    contents = [_bytes(part) for part in parts]
     shapes = b"".join(
         struct.pack("<iqq", _KINDS[part.dtype], part.shape[0], _width(part)) for part in parts
     )
@@ -90,7 +90,7 @@ def read_tensors(path: Path, verify: bool = False, into: Tensor | None = None) -
                 tensor = torch.empty(shape, dtype=kind) if into is None else into
                 if tuple(tensor.shape) != shape or tensor.dtype != kind:
                     raise DamagedWorkError(path, f"has an array of shape {shape}")
-                content = memoryview(_bytes(tensor))
+                content = _bytes(tensor)
                 if file.readinto(content) != len(content):
                     raise DamagedWorkError(path, "is cut short")
                 file.seek(-len(content) % _ALIGNED, os.SEEK_CUR)
@@ -128,9 +128,7 @@ def is_whole(path: Path, verify: bool = False) -> bool:
     return True
 
 
-def _head(
-    path: Path, head: bytes, n_bytes: int
-) -> tuple[list[tuple[torch.dtype, int, int]], int]:
+def _head(path: Path, head: bytes, n_bytes: int) -> tuple[list[tuple[torch.dtype, int, int]], int]:
     if len(head) < _HEAD or head[:8] != _MAGIC:
         raise DamagedWorkError(path, "is not what it should be")
     if head[8:16] != _mark(path):
@@ -153,6 +151,5 @@ def _width(tensor: Tensor) -> int:
     return tensor.shape[1] if tensor.dim() == 2 else -1
 
 
-def _bytes(tensor: Tensor) -> np.ndarray:
-    flat: np.ndarray = tensor.numpy().reshape(-1).view(np.uint8)
-    return flat
+def _bytes(tensor: Tensor) -> memoryview:
+    return tensor.numpy().reshape(-1).view(np.uint8).data

@@ -34,7 +34,10 @@ class Workers(Protocol):
         """How many tasks run at a time, over all processes."""
 
     def run(
-        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], place: int | None = None
+        self,
+        function: Callable[..., Any],
+        tasks: Sequence[tuple[Any, ...]],
+        place: int | None = None,
     ) -> None:
         """Call a function with the arguments of each task and wait for all. ``place`` is the
         process that should rather do it, by number."""
@@ -54,7 +57,10 @@ class Threads:
         self.memory = memory
 
     def run(
-        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], place: int | None = None
+        self,
+        function: Callable[..., Any],
+        tasks: Sequence[tuple[Any, ...]],
+        place: int | None = None,
     ) -> None:
         if self.n_threads == 1 or len(tasks) == 1:
             with _one_torch_thread():
@@ -62,7 +68,9 @@ class Threads:
                     function(*task)
             return
         with _one_torch_thread():
-            pool = ThreadPoolExecutor(self.n_threads, initializer=torch.set_num_threads, initargs=(1,))
+            pool = ThreadPoolExecutor(
+                self.n_threads, initializer=torch.set_num_threads, initargs=(1,)
+            )
             try:
                 for future in [pool.submit(function, *task) for task in tasks]:
                     future.result()

@@ -179,9 +179,9 @@ class GraphGP(BaseEstimator):
         """The same for a stored graph, with labels by id."""
         observations = stored_observations(graph, y, label_confidence, self.unlabelled)
         check_affordable(graph, len(observations.nodes))
-        store, described = graph.store, {"n_features_in_": graph.n_features}
-        if store.has_features and not store.has_sparse_features:
-            preprocessor = fit_preprocessor(recipe.preprocessing, store)
+        described = {"n_features_in_": graph.n_features}
+        if graph.is_dense:
+            preprocessor = fit_preprocessor(recipe.preprocessing, graph.store)
         else:
             preprocessor = recipe.preprocessing.fit(
                 graph.features, graph.n_nodes, graph.is_prepared

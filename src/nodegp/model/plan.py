@@ -14,8 +14,10 @@ import torch
 from nodegp.disk import GraphOnDisk, workers
 from nodegp.disk.filtered import block_width
 from nodegp.disk.operator import ScaledParts
+from nodegp.filters import Views
 from nodegp.model.recipe import Recipe
 from nodegp.model.views import candidates
+from nodegp.preprocessing import Preprocessor
 from nodegp.prior import (
     Domain,
     FilteredFeatures,
@@ -25,8 +27,6 @@ from nodegp.prior import (
     domain_of,
     make_prior,
 )
-from nodegp.filters import Views
-from nodegp.preprocessing import Preprocessor
 from nodegp.propagation import FilterPolynomial
 
 __all__ = ["Plan", "Step", "left_out_views", "plan_filters", "priors_to_weigh"]
@@ -80,7 +80,10 @@ class Plan:
             ("passes over edges", f"{self.passes:,}"),
             ("to read", f"{self.bytes_read / 2**30:,.2f} GiB"),
             ("to write", f"{self.bytes_written / 2**30:,.2f} GiB"),
-            ("memory", f"{self.memory / 2**30:,.2f} GiB of {workers().memory / 2**30:,.2f} allowed"),
+            (
+                "memory",
+                f"{self.memory / 2**30:,.2f} GiB of {workers().memory / 2**30:,.2f} allowed",
+            ),
             ("time", f"about {_in_words(self.seconds)}"),
         ]
 
@@ -99,9 +102,10 @@ def plan_filters(
     priors: Sequence[tuple[str, Prior]],
     n_labels: int,
     n_predictions: int = 0,
+    is_open: bool = False,
 ) -> Plan:
     """What it takes to have the filtered features that some priors ask for, and to predict so many
-    nodes with them."""
+    nodes with them. ``is_open``: the priors are views that are to be weighed."""
     store, chosen, domain = graph.store, workers(), domain_of(graph, preprocessor)
     steps: dict[FilterPolynomial, Step] = {}
     for name, polynomial in _polynomials(priors):
@@ -126,9 +130,8 @@ def plan_filters(
     products = sum(step.order * step.n_columns for step in todo) * store.n_entries
     seconds = products * _SECONDS_PER_PRODUCT + n_predictions * _SECONDS_PER_NODE
     seconds = seconds / chosen.n_threads + (read + written) * _SECONDS_PER_BYTE
-    return Plan(
-        tuple(steps.values()), passes, read, written, memory, seconds, left_out_views(domain)
-    )
+    remarks = left_out_views(domain) if is_open else ()
+    return Plan(tuple(steps.values()), passes, read, written, memory, seconds, remarks)
 
 
 def priors_to_weigh(

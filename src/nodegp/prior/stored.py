@@ -26,13 +26,10 @@ from nodegp.rows import Rows, squared_lengths
 __all__ = ["StoredDomain", "check_affordable", "domain_of", "recursion_of"]
 
 
-def domain_of(
-    graph: Graph, preprocessor: Preprocessor, stranger_to: int | None = None
-) -> Domain:
+def domain_of(graph: Graph, preprocessor: Preprocessor, stranger_to: int | None = None) -> Domain:
     """A graph with its features, in memory or on disk."""
-    if isinstance(graph, GraphOnDisk) and graph.store.has_features:
-        if not graph.store.has_sparse_features:
-            return StoredDomain(graph, preprocessor)
+    if isinstance(graph, GraphOnDisk) and graph.is_dense:
+        return StoredDomain(graph, preprocessor)
     return Domain(graph, preprocessor, stranger_to=stranger_to)
 
 
@@ -54,8 +51,8 @@ class StoredDomain(Domain):
     def _related(self, name: str) -> Domain:
         if is_derived(name):
             raise ValueError(
-                f"edges of kind {name!r} take all pairs of nodes, which a stored graph is too large "
-                "for; leave that view out"
+                f"edges of kind {name!r} take all pairs of nodes, which a stored graph is too "
+                "large for; leave that view out"
             )
         return super()._related(name)
 
@@ -121,7 +118,7 @@ def check_affordable(graph: GraphOnDisk, n_labels: int) -> None:
     """Refuse what would take more memory than is allowed, where features are not dense: columns of
     labels, and sketches, for all nodes."""
     store = graph.store
-    if store.has_features and not store.has_sparse_features:
+    if graph.is_dense:
         return
     n_columns = store.n_features or store.n_nodes
     width = sketch_width(store.n_nodes, n_columns)
