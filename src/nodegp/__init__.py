@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nodegp.estimators import GraphGPClassifier as GraphGPClassifier
     from nodegp.estimators import GraphGPRegressor as GraphGPRegressor
     from nodegp.graph import Graph as Graph
+    from nodegp.ingest import prepare as prepare
     from nodegp.model import Recipe as Recipe
     from nodegp.neighbours import Table as Table
     from nodegp.persistence import load as load
@@ -48,6 +49,7 @@ _HOME = {
     "load": "nodegp.persistence",
     "load_dataset": "nodegp.datasets",
     "open_store": "nodegp.store",
+    "prepare": "nodegp.ingest",
 }
 
 _MODULES = [

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import errno
 import io
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -29,6 +30,7 @@ __all__ = [
     "index_dtype",
     "read_array",
     "write_array",
+    "write_blocks",
     "writing",
 ]
 
@@ -66,26 +68,38 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise OSError(
-            error.errno,
+        full = OSError(
             f"the disk of {path.parent} is full; make room and run the same again, which goes on "
-            "where it was",
-        ) from None
+            "where it was"
+        )
+        full.errno = error.errno
+        raise full from None
 
 
 def write_array(path: Path, array: np.ndarray) -> FileRecord:
     """Write an array as ``.npy``, in C order."""
-    array = np.ascontiguousarray(array)
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+    return write_blocks(path, array.dtype, array.shape, [array])
+
+
+def write_blocks(
+    path: Path, dtype: Any, shape: tuple[int, ...], blocks: Iterable[np.ndarray]
+) -> FileRecord:
+    """Write an array that comes in blocks of rows as one ``.npy``."""
+    header, n_bytes = io.BytesIO(), 0
+    said = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, said)
     digest = sha256(header.getvalue())
     with writing(path), open_atomically(path) as file:
         file.write(header.getvalue())
-        content = memoryview(array.reshape(-1).view(np.uint8).data)
-        for start in range(0, len(content), _BLOCK):
-            block = content[start : start + _BLOCK]
-            file.write(block)
-            digest.update(block)
+        for array in blocks:
+            content = np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8).data
+            n_bytes += len(content)
+            for start in range(0, len(content), _BLOCK):
+                block = content[start : start + _BLOCK]
+                file.write(block)
+                digest.update(block)
+        if n_bytes != math.prod(shape) * np.dtype(dtype).itemsize:
+            raise ValueError(f"{path}: {n_bytes} bytes are not an array of shape {shape}")
     return FileRecord(path.stat().st_size, digest.hexdigest(), hash_of_ends(path))
 
 

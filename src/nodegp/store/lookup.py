@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from nodegp.store.arrays import FileRecord, index_dtype, write_array
+from nodegp.store.arrays import FileRecord, index_dtype, write_array, write_blocks
 from nodegp.store.keys import Texts, integer_keys, text_keys
 
-__all__ = ["IdIndex", "fits_table", "write_index"]
+__all__ = ["IdIndex", "fits_table", "write_index", "write_range"]
 
-_SPREAD = 4  # a table may have so many places for each node
+_SPREAD = 2  # a table may have so many places for each node
 
 
 def fits_table(low: int, high: int, n_nodes: int) -> bool:
@@ -98,7 +98,17 @@ def _taken(texts: Texts, rows: np.ndarray) -> Texts:
     return Texts(offsets, texts.content[places])
 
 
-def write_index(folder: Path, ids: np.ndarray | Texts) -> tuple[dict[str, Any], dict]:
+def write_range(folder: Path, n_nodes: int) -> tuple[dict[str, Any], dict[str, FileRecord]]:
+    """The index of ids that are the numbers of the nodes, which are never all in memory."""
+    dtype, step = index_dtype(n_nodes), 1 << 22
+    blocks = (np.arange(n, min(n + step, n_nodes), dtype=dtype) for n in range(0, n_nodes, step))
+    record = write_blocks(folder / "ids/table.npy", dtype, (n_nodes,), blocks)
+    return {"kind": "integer", "index": "table", "low": 0}, {"ids/table.npy": record}
+
+
+def write_index(
+    folder: Path, ids: np.ndarray | Texts
+) -> tuple[dict[str, Any], dict[str, FileRecord]]:
     """Write the index of ids that are in memory; returns what the manifest says of them, and the
     records of its files."""
     n_nodes = len(ids)
