@@ -66,12 +66,13 @@ def write_tensors(path: Path, *tensors: Tensor) -> None:
     head = _MAGIC + _mark(path) + struct.pack("<Ii", check, len(parts)) + shapes
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
-        with writing(path), temporary.open("wb") as file:
-            file.write(head.ljust(_HEAD, b"\0"))
-            for content in contents:
-                file.write(content)
-                file.write(b"\0" * (-len(content) % _ALIGNED))
-        os.replace(temporary, path)
+        with writing(path):
+            with temporary.open("wb") as file:
+                file.write(head.ljust(_HEAD, b"\0"))
+                for content in contents:
+                    file.write(content)
+                    file.write(b"\0" * (-len(content) % _ALIGNED))
+            os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
