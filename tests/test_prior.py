@@ -31,7 +31,7 @@ from nodegp.prior import (
 )
 from nodegp.prior import lengths as lengths_module
 from nodegp.prior import rows as rows_module
-from nodegp.prior.domain import ArrayCache
+from nodegp.prior.cache import ArrayCache
 from nodegp.prior.edges import ALIKE, BOTH, LINKS
 
 FORMS = ["dense", "sparse", "centred", "featureless"]

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from nodegp.estimators import GraphGPClassifier as GraphGPClassifier
     from nodegp.estimators import GraphGPRegressor as GraphGPRegressor
     from nodegp.graph import Graph as Graph
+    from nodegp.ingest import prepare as prepare
     from nodegp.model import Recipe as Recipe
     from nodegp.neighbours import Table as Table
     from nodegp.persistence import load as load
     from nodegp.preprocessing import Preprocessing as Preprocessing
+    from nodegp.store import open_store as open_store
 
     __version__: str
 
@@ -46,6 +48,8 @@ _HOME = {
     "Table": "nodegp.neighbours",
     "load": "nodegp.persistence",
     "load_dataset": "nodegp.datasets",
+    "open_store": "nodegp.store",
+    "prepare": "nodegp.ingest",
 }
 
 _MODULES = [

@@ -6,10 +6,11 @@ can be answered: larger problems are worked on in more pieces, or refused with w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Budget", "blocks", "budget"]
+__all__ = ["Budget", "blocks", "budget", "bytes_of"]
 
 
 @dataclass
@@ -35,3 +36,20 @@ def blocks(n_rows: int, width: int, entries: int) -> Iterator[slice]:
     step = max(entries // max(width, 1), 1)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def bytes_of(size: int | str) -> int:
+    """A number of bytes, which may be written as "4GiB", "500 MB" or "2G"."""
+    if isinstance(size, int):
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b|i)?\s*", size.lower())
+    if match is None:
+        raise ValueError(f"{size!r} is no size of memory; write it as 4GiB or 500MB")
+    number, unit, kind = match.groups()
+    # 2G is what programs call 2 GiB; 2GB is what disks do.
+    units = _UNITS if kind == "b" else _BINARY_UNITS
+    return int(float(number) * units[unit])

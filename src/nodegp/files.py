@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["check_place", "clear_unfinished", "open_atomically", "write_atomically"]
+__all__ = ["check_place", "clear_unfinished", "lock", "open_atomically", "write_atomically"]
 
 _SIGN = "[0-9a-f]" * 16  # what the name of a file ends in until it is whole
 _JUST_MADE = 2.0  # seconds in which a writer has locked its file for sure
@@ -49,6 +49,18 @@ def _lock(file: BinaryIO) -> None:
     except ImportError:  # Windows, where a file that is open cannot be removed anyway
         return
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def lock(handle: int) -> None:
+    """Lock an open file for this process alone, until it is closed; OSError if another has it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    else:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

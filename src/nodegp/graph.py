@@ -50,6 +50,8 @@ class Graph:
     by reference, so do not change them afterwards.
     """
 
+    takes_all_pairs = True  # whether work on all pairs of nodes may be thought of
+
     def __init__(
         self,
         adjacency: Any,

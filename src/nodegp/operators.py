@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks
+from nodegp.disk.graph import GraphOnDisk
+from nodegp.disk.operator import StoredOperator
 from nodegp.graph import Graph
 from nodegp.linalg import torch_sparse
 
@@ -26,7 +28,7 @@ __all__ = ["GraphOperator", "MemoryOperator", "operator_of"]
 _FEWEST, _MOST, _CACHED_BYTES = 16, 128, 6 << 20
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
-_operators: WeakKeyDictionary[Graph, dict[bool, MemoryOperator]] = WeakKeyDictionary()
+_operators: WeakKeyDictionary[Graph, dict[bool, GraphOperator]] = WeakKeyDictionary()
 
 
 class GraphOperator(Protocol):
@@ -69,7 +71,10 @@ def operator_of(graph: Graph, self_loops: bool) -> GraphOperator:
     """The operator of a graph, or of the graph with a loop at every node."""
     operators = _operators.setdefault(graph, {})
     if self_loops not in operators:
-        operators[self_loops] = MemoryOperator(graph, self_loops)
+        if isinstance(graph, GraphOnDisk):
+            operators[self_loops] = StoredOperator(graph.store, self_loops)
+        else:
+            operators[self_loops] = MemoryOperator(graph, self_loops)
     return operators[self_loops]
 
 

@@ -22,6 +22,7 @@ from safetensors.numpy import save as to_bytes
 
 from nodegp.component import Component, UnknownComponentError, from_dict
 from nodegp.declared import LARGEST, MismatchError, check_types, require
+from nodegp.disk import GraphOnDisk, on_disk
 from nodegp.estimators import GraphGPClassifier, GraphGPRegressor
 from nodegp.files import check_place, write_atomically
 from nodegp.gains import OwnClassGains, SiteGains
@@ -93,6 +94,8 @@ def save(
     arrays = _Arrays({})
     fitted: FittedModel = model.model_
     keep_graph = include_graph or model.n_neighbors_ is not None
+    if isinstance(fitted.graph, GraphOnDisk):
+        keep_graph = False  # it has files of its own
     parts = {
         "estimator": type(model).__name__,
         "parameters": model.get_params(deep=False),
@@ -117,9 +120,16 @@ def save(
     )
 
 
-def load(path: str | Path) -> Any:
-    """Read an estimator written by :func:`save`."""
-    path = Path(path)
+def load(path: str | Path, graph: Any = None) -> Any:
+    """Read an estimator written by :func:`save`; ``graph`` is the one that it was fitted on, in
+    memory or stored, if the file does not have it."""
+    model = _load(Path(path))
+    if graph is not None:
+        model.model_ = model.model_.with_graph(on_disk(graph))
+    return model
+
+
+def _load(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {str(path)!r}")
     try:

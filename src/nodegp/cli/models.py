@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from nodegp.cli import show as terminal
+from nodegp.cli import stored
 from nodegp.cli.options import comma_list, takes
 
 __all__ = ["demo", "evaluate", "explain", "info", "model_facts", "update"]
 
 
 @takes(
-    "model! folds labels id label compare report ignore_unknown sep encoding coverage "
-    "abstain_below seed force as_json quiet"
+    "model! folds labels id label compare report ignore_unknown sep encoding store memory cluster "
+    "coverage abstain_below seed force as_json quiet"
 )
-def evaluate(model, compare, report, force, as_json, quiet, **options):
+def evaluate(
+    model, compare, report, force, as_json, quiet, store, memory, cluster, **options
+):  # fmt: skip
     """Score a model on labels that it had not seen.
 
     By default leave-one-out: what the model says of each label without that label, which costs
@@ -33,6 +36,11 @@ def evaluate(model, compare, report, force, as_json, quiet, **options):
     if report is not None:
         check_available()
         check_page_place(report, [model, options["labels"]], force)
+    if store is not None:
+        work = stored.Work(store, memory, cluster, False, as_json, quiet)
+        stored.evaluate(work, model, options | {"compare": compare, "report": report})
+        return
+    stored.refuse_without_store(memory, cluster, False)
     project = Project.open(model, terminal.Terminal(quiet))
     comparison = project.evaluate(compare=comma_list(compare) or (), **options)
     if report is not None:
@@ -47,10 +55,12 @@ def evaluate(model, compare, report, force, as_json, quiet, **options):
 
 
 @takes(
-    "model! labels! id label out new_classes ignore_unknown sep encoding force as_json quiet "
-    "verbose"
+    "model! labels! id label out new_classes ignore_unknown sep encoding store memory cluster "
+    "force as_json quiet verbose"
 )
-def update(model, labels, out, force, as_json, quiet, verbose, **options):
+def update(
+    model, labels, out, force, as_json, quiet, verbose, store, memory, cluster, **options
+):  # fmt: skip
     """Add labels to a model, starting from where its fit ended.
 
     A node that had a label gets the new one. Says how much the predictions changed, which is
@@ -61,6 +71,11 @@ def update(model, labels, out, force, as_json, quiet, verbose, **options):
 
     if out is not None:
         check_model_place(out, [labels], force)
+    if store is not None:
+        work = stored.Work(store, memory, cluster, False, as_json, quiet)
+        stored.update(work, model, labels, out or model, options, verbose)
+        return
+    stored.refuse_without_store(memory, cluster, False)
     project = Project.open(model, terminal.Terminal(quiet))
     project.answer(labels, **options)
     result = project.update()
@@ -77,8 +92,8 @@ def update(model, labels, out, force, as_json, quiet, verbose, **options):
         print(f"written to {out or model}")
 
 
-@takes("model! node! for_class count show as_json")
-def explain(model, node, for_class, count, show, as_json):
+@takes("model! node! for_class count show store memory as_json")
+def explain(model, node, for_class, count, show, store, memory, as_json):
     """Show which labels and which neighbours made a prediction.
 
     Every class has a score, and the highest wins.
@@ -93,7 +108,12 @@ def explain(model, node, for_class, count, show, as_json):
     from nodegp.app import Project
     from nodegp.io.tables import amount
 
-    result = Project.open(model).explain(node, for_class, count, comma_list(show))
+    if store is not None:
+        work = stored.Work(store, memory, None, False, as_json, True)
+        result = stored.explain(work, model, node, for_class, count, show)
+    else:
+        stored.refuse_without_store(memory, None, False)
+        result = Project.open(model).explain(node, for_class, count, comma_list(show))
     if as_json:
         terminal.as_json(result)
         return

@@ -51,6 +51,13 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "sep": "What separates fields of text: a character, tab or space; found out by default.",
         "encoding": "Encoding of text, such as cp1252; found out by default.",
     },
+    "A stored graph": {
+        "store": "Folder that `nodegp prepare` wrote, in the place of tables.",
+        "memory": "What may be in memory at a time, over all processes: 4GiB (default), 512MiB.",
+        "cluster": "Have Dask do it: local:2 for two processes here, or the address of a "
+        "scheduler, tcp://host:8786, whose workers see the folder under the same path.",
+        "dry_run": "Say what it would take, and stop.",
+    },
     "Labelling": {
         "classes": "The classes there are, with commas, if no label tells; more can be added.",
         "demo": "Play with made-up papers: no tables, no model.",
@@ -89,7 +96,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "force": "Replace a file that nodegp did not write, or that has answers in it.",
         "example force": "Write over files that are there.",
         "fit out": "The model file to write.",
-        "predict out": "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen.",
+        "predict out": "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen. With "
+        "--store a folder, for one Parquet file of each part.",
         "query out": "Table to fill in: .csv, .tsv or .parquet.",
         "update out": "Where to; over MODEL by default.",
         "query count": "How many nodes to ask about.",
@@ -122,11 +130,11 @@ _ARGUMENTS = {
 # What is not text; how an option is written, where that is not its name; and so on.
 _KINDS: dict[Any, str] = {
     Path: "folder model nodes edges labels features_npy features_npz features_table graph out "
-    "report guideline journal export",
+    "report guideline journal export store",
     int: "knn seed count folds doubtful port",
     float: "coverage abstain_below random_share confidence",
     bool: "ignore_unknown as_json quiet new_classes force classes_anyway verbose demo suggestions "
-    "apply open",
+    "apply open dry_run",
     bool | None: "calibrate",
 }
 _FLAGS = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodegp.cli import show as terminal
+from nodegp.cli import stored
 from nodegp.cli.models import model_facts
 from nodegp.cli.options import comma_list, table_files, table_options, takes
 
@@ -36,11 +37,12 @@ def example(folder, force, seed, as_json, quiet):
 @takes(
     "nodes out! edges graph id label labels source target weight features text categorical exclude "
     "show features_table features_npy features_npz knn ignore_unknown classes_anyway sep encoding "
-    "recipe likelihood filter seed force as_json quiet verbose"
+    "store memory cluster dry_run recipe likelihood filter seed force as_json quiet verbose"
 )
 def fit(
-    out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, quiet, verbose, **tables
-):
+    out, recipe, likelihood, filter, seed, classes_anyway, force, as_json, quiet, verbose, store,
+    memory, cluster, dry_run, **tables
+):  # fmt: skip
     """Fit a model to a graph in tables and write it to a file.
 
     Two tables are enough: one with a row per node (ids, labels where known, features) and one
@@ -48,6 +50,12 @@ def fit(
     the graph, so that the other commands need nothing else.
 
     nodegp fit --nodes papers.csv --edges cites.csv --id paper --label topic -o topics.nodegp
+
+    A graph that is larger than memory is prepared first (`nodegp prepare`), and stays where it is:
+    the model file does not carry it. What the features become along the edges is kept with it, so
+    that the next fit, with other labels, takes seconds.
+
+    nodegp fit --store store --labels labels.csv --memory 4GiB -o topics.nodegp
     """
     from nodegp.app import ModelOptions, Project
     from nodegp.app.outputs import check_model_place
@@ -56,6 +64,11 @@ def fit(
         raise ValueError("say where the labels are: --label COLUMN, or --labels FILE")
     check_model_place(out, table_files(tables), force)
     options = ModelOptions(recipe, likelihood=likelihood, filter=filter, seed=seed)
+    if store is not None:
+        work = stored.Work(store, memory, cluster, dry_run, as_json, quiet)
+        stored.fit(work, out, options, tables, classes_anyway, verbose)
+        return
+    stored.refuse_without_store(memory, cluster, dry_run)
     progress = terminal.Terminal(quiet)
     project = Project.from_tables(**table_options(tables), options=options, progress=progress)
     summary = project.summary
@@ -75,9 +88,13 @@ def fit(
 
 @takes(
     "model! out nodes edges id source target weight features_table features_npy features_npz knn "
-    "ignore_unknown sep encoding coverage abstain_below show force as_json quiet"
+    "ignore_unknown sep encoding store memory cluster dry_run coverage abstain_below show force "
+    "as_json quiet"
 )
-def predict(model, out, nodes, coverage, abstain_below, show, force, as_json, quiet, **tables):
+def predict(
+    model, out, nodes, coverage, abstain_below, show, force, as_json, quiet, store, memory, cluster,
+    dry_run, **tables
+):  # fmt: skip
     """Predict the class of every node the model was fitted on, or of new nodes.
 
     One row per node: id, the likeliest label, its probability, a column for each class, the
@@ -91,11 +108,18 @@ def predict(model, out, nodes, coverage, abstain_below, show, force, as_json, qu
 
     With --nodes, predictions are for the rows of that table: new nodes, which --edges joins to
     each other and to the nodes the model knows, without a new fit.
+
+    nodegp predict topics.nodegp --store store -o predictions
     """
     from nodegp.app import Project
     from nodegp.app.outputs import check_table_place
     from nodegp.io.tables import amount
 
+    if store is not None:
+        work = stored.Work(store, memory, cluster, dry_run, as_json, quiet)
+        stored.predict(work, model, out, coverage, abstain_below, force, tables | {"show": show})
+        return
+    stored.refuse_without_store(memory, cluster, dry_run)
     tables = table_options(tables, needs_edges=False)
     if out is not None:
         check_table_place(out, [model, nodes, *table_files(tables)], force)

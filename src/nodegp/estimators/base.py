@@ -21,6 +21,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from nodegp import inference
 from nodegp.component import as_component
+from nodegp.disk import GraphOnDisk, on_disk
+from nodegp.disk.preprocess import fit_preprocessor
+from nodegp.estimators.stored import stored_observations
 from nodegp.features import FeatureRows
 from nodegp.filters import AdditiveFilter, Filter
 from nodegp.graph import Graph, check_nodes
@@ -33,9 +36,11 @@ from nodegp.model.recipe import Kernels
 from nodegp.neighbours import Table, joined_graph, table_graph
 from nodegp.posterior import sample_joint
 from nodegp.preprocessing import Preprocessing
-from nodegp.prior import Domain
+from nodegp.prior import Domain, domain_of
+from nodegp.prior.stored import check_affordable
 from nodegp.propagation import watched
 from nodegp.seeds import generator
+from nodegp.store import StoredGraph
 
 __all__ = ["GraphGP", "fitted"]
 
@@ -128,6 +133,8 @@ class GraphGP(BaseEstimator):
 
     def _start(self, X: Any, y: Any, label_confidence: Any, recipe: Recipe) -> Start:
         """The graph to fit, and what is known of its nodes."""
+        if isinstance(X, StoredGraph):
+            return self._start_stored(on_disk(X), y, label_confidence, recipe)
         y, X = node_labels(X, y), as_graph(X)
         if y is None:
             raise ValueError(
@@ -165,6 +172,21 @@ class GraphGP(BaseEstimator):
         observations = Observations(labelled, y[labelled], confidence)
         n_neighbors = None if table is None else table.n_neighbors
         return Start(Domain(X, preprocessor), observations, n_neighbors, described)
+
+    def _start_stored(
+        self, graph: GraphOnDisk, y: Any, label_confidence: Any, recipe: Recipe
+    ) -> Start:
+        """The same for a stored graph, with labels by id."""
+        observations = stored_observations(graph, y, label_confidence, self.unlabelled)
+        check_affordable(graph, len(observations.nodes))
+        described = {"n_features_in_": graph.n_features}
+        if graph.is_dense:
+            preprocessor = fit_preprocessor(recipe.preprocessing, graph.store)
+        else:
+            preprocessor = recipe.preprocessing.fit(
+                graph.features, graph.n_nodes, graph.is_prepared
+            )
+        return Start(domain_of(graph, preprocessor), observations, None, described)
 
     def _finish(self, model: FittedModel, start: Start) -> Self:
         """Take over a fitted model."""
@@ -297,7 +319,7 @@ class GraphGP(BaseEstimator):
         if X is None:
             domain = self.model_.domain()
             return domain, domain.graph.numbers(nodes)
-        X = as_graph(X)
+        X = on_disk(as_graph(X))
         if isinstance(X, Graph):
             domain = self.model_.domain(X)
             if domain.stranger_to is not None:

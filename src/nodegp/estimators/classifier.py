@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from nodegp import inference
 from nodegp.budget import blocks
 from nodegp.component import as_component
+from nodegp.disk import on_disk
 from nodegp.estimators.base import GraphGP, fitted
 from nodegp.estimators.conventions import labelled_accuracy
 from nodegp.filters import Filter
@@ -149,7 +150,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         classes : sequence, optional
             All classes there are, if some have no label yet.
         """
-        recipe, is_open = self._recipe()
+        recipe, is_open = self.parts()
         start = self._start(X, y, label_confidence, recipe)
         fit = select_classifier if is_open else fit_classifier
         with self._watched():
@@ -165,8 +166,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             )
         return self
 
-    def _recipe(self) -> tuple[Recipe, bool]:
-        """What the model is made of, and whether its filter is to be chosen among several."""
+    def parts(self) -> tuple[Recipe, bool]:
+        """What the model is to be made of, and whether its filter is to be chosen among several."""
         if self.calibrate not in (None, True, False):
             raise ValueError(f"calibrate must be True, False or None, got {self.calibrate!r}")
         if isinstance(self.recipe, Recipe):
@@ -289,7 +290,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         abstain_below: float | None = None,
     ) -> Iterator[Any]:
         """The table of :meth:`predict_frame` in pieces of so many rows, to write a large one."""
-        X = as_graph(X)
+        X = on_disk(as_graph(X))
         domain, nodes = self._asked(X, nodes)
         graph, model = domain.graph, self.model_
         ids = nodes if graph.ids is None else graph.ids[nodes]

@@ -8,7 +8,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from nodegp.io.words import listed, short
 __all__ = ["Delimited"]
 
 _BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no line may be longer
+_LINES = 1 << 16  # that are tidied at a time
 _LOOKED_AT = 20  # lines that show what separates fields
 _SEPARATORS = ("\t", ",", ";", "|")
 _COMMENTS = ("#", "%")
@@ -42,6 +43,7 @@ class Delimited(Format):
     is_loose: bool = False
     encoding: str = "utf8"  # as pyarrow calls it, which then converts nothing
     n_skipped: int = 0  # lines before the table, of comments
+    decimal: str = "."  # of numbers that are read in batches
     is_text: ClassVar[bool] = True
     may_be_zipped: ClassVar[bool] = True  # type: ignore[misc]
     has_header_line: ClassVar[bool] = True  # type: ignore[misc]
@@ -112,6 +114,39 @@ class Delimited(Format):
                 raise ValueError(f"column {name!r} of {path} is not {self.encoding} text")
         return table if self.delimiter == "," else _with_decimal_points(path, table, set(text))
 
+    def batches(
+        self,
+        path: Path,
+        columns: Names,
+        types: Mapping[str, pa.DataType],
+        names: Names | None,
+        n_rows: int,
+    ) -> Iterator[pa.Table]:
+        parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        convert = pa.csv.ConvertOptions(
+            include_columns=columns,
+            column_types=types,
+            strings_can_be_null=False,
+            decimal_point=self.decimal,
+        )
+        read = pa.csv.ReadOptions(column_names=names, block_size=_BLOCK, use_threads=False)
+        source: Any = path
+        if self.delimiter == " ":
+            source = io.BufferedReader(_Stream(self._tidied_blocks(path)))
+        else:
+            read.skip_rows, read.encoding = self.n_skipped, self.encoding
+        with pa.csv.open_csv(source, read, parse, convert) as reader:
+            for batch in reader:
+                for start in range(0, batch.num_rows, n_rows):
+                    yield pa.Table.from_batches([batch.slice(start, n_rows)])
+
+    def _tidied_blocks(self, path: Path) -> Iterator[bytes]:
+        """As :meth:`_tidied`, some lines at a time."""
+        lines = islice(_lines(path, self.encoding), self.n_skipped, None)
+        while some := list(islice(lines, _LINES)):
+            tidied = (" ".join(line.split()) for line in some)
+            yield "".join(line + "\n" for line in tidied if line).encode()
+
     def _tidied(self, path: Path) -> Any:
         """The file without comments, and with one space where there were several."""
         text = "".join(islice(_lines(path, self.encoding), self.n_skipped, None))
@@ -121,6 +156,23 @@ class Delimited(Format):
     def writer(self, file: BinaryIO, schema: pa.Schema) -> Any:
         options = pa.csv.WriteOptions(delimiter=self.delimiter, quoting_style="needed")
         return pa.csv.CSVWriter(file, schema, write_options=options)
+
+
+class _Stream(io.RawIOBase):
+    """Blocks of bytes as a file to read from."""
+
+    def __init__(self, blocks: Iterator[bytes]):
+        self._blocks, self._rest = blocks, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            self._rest = memoryview(next(self._blocks, b""))
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 def _with_decimal_points(path: Path, table: pa.Table, as_written: set[str]) -> pa.Table:

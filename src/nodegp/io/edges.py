@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from nodegp.io.readers import numbers
 from nodegp.io.tables import Column, Table, TableFile
 from nodegp.io.unknown import check_unknown
 
-__all__ = ["read_edges"]
+__all__ = ["FindsNames", "check_edge_columns", "headed", "read_edges", "weights_of"]
 
 
 def read_edges(
@@ -41,15 +42,10 @@ def read_edges(
     counts : how many odd ones there were: "unknown_edges", "self_loops", "zero_weights"
     """
     path = file.path
-    if len(file.names) < 2:
-        raise ValueError(f"{path} has one column, {file.names[0]!r}; edges need two, of ids")
-    if columns is not None and len(columns) != 2:
-        raise ValueError(f"edge_columns must be two columns, got {list(columns)}")
     columns = columns or (1, 2)
-    file = _headed(file, columns, nodes)
-    ends = [file.find(column, "edges") for column in columns]
-    if ends[0] == ends[1]:
-        raise ValueError(f"edges of {path} need two different columns, got {ends[0]!r} twice")
+    if len(columns) != 2:
+        raise ValueError(f"edge_columns must be two columns, got {list(columns)}")
+    file, ends = check_edge_columns(file, columns, nodes)
     weighted = [] if weight is None else [file.find(weight, "weights")]
     table = file.read([*ends, *weighted], text=ends)
     end_ids = [ids_of(table, end) for end in ends]
@@ -61,7 +57,7 @@ def read_edges(
         first = int(np.argmin(is_known)) + 1
         what = f"edges of {path} (first in row {first}) name ids that no node has"
         check_unknown(nodes, lost, (unknown, len(is_known)), what, "Add them", ignore_unknown)
-    weights = np.ones(len(is_known)) if not weighted else _weights(table, weighted[0])
+    weights = np.ones(len(is_known)) if not weighted else weights_of(table, weighted[0])
     if unknown:
         i, j, weights = i[is_known], j[is_known], weights[is_known]
     is_loop = i == j
@@ -73,7 +69,27 @@ def read_edges(
     return sp.coo_array((weights, (i, j)), shape=(len(nodes), len(nodes))), counts
 
 
-def _headed(file: TableFile, columns: Sequence[Column], nodes: Index) -> TableFile:
+class FindsNames(Protocol):
+    """What says which nodes have some names."""
+
+    def find(self, names: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Positions of these names, -1 for those that are not there."""
+
+
+def check_edge_columns(
+    file: TableFile, columns: Sequence[Column], nodes: FindsNames
+) -> tuple[TableFile, list[str]]:
+    """A table of edges, without a header if its first line is an edge, and its columns of ids."""
+    if len(file.names) < 2:
+        raise ValueError(f"{file.path} has one column, {file.names[0]!r}; edges need two, of ids")
+    file = headed(file, columns, nodes)
+    ends = [file.find(column, "edges") for column in columns]
+    if ends[0] == ends[1]:
+        raise ValueError(f"edges of {file.path} need two different columns, got {ends[0]!r} twice")
+    return file, ends
+
+
+def headed(file: TableFile, columns: Sequence[Column], nodes: FindsNames) -> TableFile:
     """The file as it is, or without a header if its first line is an edge."""
     if not file.format.has_header_line or file.has_names(columns):
         return file
@@ -88,7 +104,8 @@ def _headed(file: TableFile, columns: Sequence[Column], nodes: Index) -> TableFi
     return file.without_header()
 
 
-def _weights(table: Table, column: str) -> np.ndarray:
+def weights_of(table: Table, column: str) -> np.ndarray:
+    """The weights of edges, none of them missing or negative."""
     weights, hint = numbers(table, column), "; weights are numbers >= 0"
     table.refuse(column, np.isnan(weights), "has no weight", hint)
     first = weights[weights < 0][:1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO, ClassVar, Protocol
 
@@ -38,6 +38,23 @@ class Format(Protocol):
 
         ``names`` are those of all columns of a text file that has no header.
         """
+
+    def batches(
+        self,
+        path: Path,
+        columns: Names,
+        types: Mapping[str, pa.DataType],
+        names: Names | None,
+        n_rows: int,
+    ) -> Iterator[pa.Table]:
+        """The same as :meth:`read` some rows at a time, for what does not fit in memory: about
+        ``n_rows``, or what the file has in a block.
+
+        ``types`` are those that columns of a text file must have; others get what their first rows
+        look like.
+        """
+        text = [name for name, kind in types.items() if pa.types.is_string(kind)]
+        yield self.read(path, columns, text, names)
 
     def writer(self, file: BinaryIO, schema: pa.Schema) -> Any:
         """What has ``write_table(table)`` and ``close()``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,6 +37,19 @@ class Parquet(Format):
         table = pa.parquet.ParquetFile(path).read(columns=columns)
         table.validate(full=True)  # that text is UTF-8, which reading does not look at
         return table
+
+    def batches(
+        self,
+        path: Path,
+        columns: Names,
+        types: Mapping[str, pa.DataType],
+        names: Names | None,
+        n_rows: int,
+    ) -> Iterator[pa.Table]:
+        with pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(n_rows, columns=list(columns), use_threads=False):
+                batch.validate(full=True)
+                yield pa.Table.from_batches([batch])
 
     def writer(self, file: BinaryIO, schema: pa.Schema) -> Any:
         return pa.parquet.ParquetWriter(file, schema)

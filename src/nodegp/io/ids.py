@@ -100,6 +100,10 @@ class Index:
     def __len__(self) -> int:
         return len(self.names)
 
+    def name_of(self, place: int) -> Any:
+        """The name that stands at a place."""
+        return self.names[place].as_py()
+
     def find(self, names: pa.Array | pa.ChunkedArray) -> np.ndarray:
         """Positions of these names, -1 for those that are not there."""
         if names.type != self.names.type:

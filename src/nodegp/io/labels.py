@@ -24,7 +24,7 @@ _WHOLE = r"^-?(0|[1-9]\d{0,17})(\.0+)?$"
 
 def read_labels(
     source: Any,
-    ids: Sequence | np.ndarray,
+    ids: Sequence | np.ndarray | Index,
     id: Column | None = None,
     label: Column | None = None,
     *,
@@ -39,7 +39,7 @@ def read_labels(
     Parameters
     ----------
     source : file, or table in memory
-    ids : the ids of the graph's nodes, in its order
+    ids : the ids of the graph's nodes, in its order, or an index of them
     id : the column of ids, by name or position from 1; by default the first
     label : the column of labels; by default the one named "label", or the second of two
     usual : names of these two columns that come before those defaults if the file has them
@@ -53,7 +53,7 @@ def read_labels(
     positions : (L,) numbers of the labelled nodes, in the order of the file
     values : (L,) their labels, int64 or str objects
     """
-    index = Index(as_names(ids))
+    index = ids if isinstance(ids, Index) else Index(as_names(ids))
     file = TableFile.open(source, "labels", sep, encoding)
     positions, labels, _ = _by_position(file, index, (id, label), usual, ignore_unknown)
     if classes is not None and len(classes):
@@ -115,7 +115,7 @@ def _by_position(
     _, first, group = np.unique(positions, return_index=True, return_inverse=True)
     row = pc.index(pc.not_equal(labels, labels.take(pa.array(first[group]))), True).as_py()
     if row >= 0:
-        name = index.names[int(positions[row])].as_py()
+        name = index.name_of(int(positions[row]))
         raise ValueError(f"{path} has two different labels for node {name!r}; keep one")
     first.sort()
     return positions[first], labels.take(pa.array(first)), n_unknown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -46,6 +46,7 @@ class Table:
     file: TableFile
     data: pa.Table
     matrices: Mapping[str, Any] = field(default_factory=dict)
+    first_row: int = 0  # of the file, if only some were read
 
     @property
     def path(self) -> Path:
@@ -75,7 +76,7 @@ class Table:
         """Raise if any row of a column is bad (a mask of Arrow's or numpy's), and say which."""
         row = pc.index(pa.array(is_bad) if isinstance(is_bad, np.ndarray) else is_bad, True).as_py()
         if row >= 0:
-            raise ValueError(f"{self.where(name)} {what} in row {row + 1}{hint}")
+            raise ValueError(f"{self.where(name)} {what} in row {self.first_row + row + 1}{hint}")
 
 
 @dataclass(frozen=True)
@@ -175,17 +176,42 @@ class TableFile:
 
         Those named in ``text`` come as text if the file is text, just as they are written.
         """
-        names = list(self.names if columns is None else dict.fromkeys(columns))
-        counts = Counter(self.names)
+        names = self._different(self.names if columns is None else columns)
+        with reading(self.path, self.names):
+            data = self.format.read(self.path, names, text, None if self.header else self.names)
+        return Table(self, data)
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, pa.DataType], n_rows: int
+    ) -> Iterator[Table]:
+        """Read these columns about so many rows at a time.
+
+        Of a text file, columns get the ``types`` that are given here; see
+        :meth:`nodegp.io.format.Format.batches`.
+        """
+        names, header = self._different(columns), None if self.header else self.names
+        types = {name: kind for name, kind in types.items() if name in names}
+        first_row = 0
+        with reading(self.path, self.names):
+            found = self.format.batches(self.path, names, types, header, n_rows)
+        while True:
+            with reading(self.path, self.names):
+                data = next(found, None)
+            if data is None:
+                return
+            yield Table(self, data, first_row=first_row)
+            first_row += data.num_rows
+
+    def _different(self, columns: Iterable[str]) -> list[str]:
+        """These columns, each once; raises if the file has two of a name."""
+        names, counts = list(dict.fromkeys(columns)), Counter(self.names)
         for name in names:
             if counts[name] > 1:
                 raise ValueError(
                     f"{self.path} has more than one column named {short(name)!r}; rename them, or "
                     "add a line with the names of the columns if it has none"
                 )
-        with reading(self.path, self.names):
-            data = self.format.read(self.path, names, text, None if self.header else self.names)
-        return Table(self, data)
+        return names
 
 
 def written_values(column: pa.ChunkedArray) -> np.ndarray:

@@ -18,6 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
+from nodegp.files import lock
+
 __all__ = ["Event", "Journal", "JournalError"]
 
 _APPLICATION = 0x6E67706C  # "ngpl", which SQLite keeps in the head of the file
@@ -239,7 +241,7 @@ class _Lock:
                 return
             raise JournalError(f"{path} cannot be made: {error.strerror}") from error
         try:
-            _lock(handle)
+            lock(handle)
         except OSError:
             os.close(handle)
             return
@@ -253,15 +255,3 @@ class _Lock:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
-
-
-def _lock(handle: int) -> None:
-    """Lock an open file for this process alone, or raise OSError."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-    else:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

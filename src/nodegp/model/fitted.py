@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nodegp.budget import budget
 from nodegp.declared import check_shapes, require
+from nodegp.disk import GraphOnDisk
 from nodegp.graph import Graph, check_nodes
 from nodegp.inducing import Inducing, Labelled, Points, choose
 from nodegp.inference import Dual, Engine, Fit, Problem, Warm
@@ -31,6 +32,7 @@ from nodegp.prior import (
     SumInputs,
     SumPrior,
     WeightedRows,
+    domain_of,
     kernels_of,
     learnt_filter,
 )
@@ -132,7 +134,7 @@ class FittedModel:
                 "this model was saved without its graph: predict on a Graph that you pass, or save "
                 "it with include_graph=True to predict, update and explain without one"
             )
-        return Domain(graph, self.preprocessor, stranger_to=self._strange_nodes(graph))
+        return domain_of(graph, self.preprocessor, stranger_to=self._strange_nodes(graph))
 
     def _strange_nodes(self, graph: Graph) -> int | None:
         """How many nodes the model knows by their links, if they are not the first of this graph:
@@ -237,9 +239,21 @@ class FittedModel:
 
     def without_graph(self) -> Self:
         known_by = self.known_by
-        if self.graph is not None and self._linked_nodes is not None:
+        is_known = self._linked_nodes is not None or isinstance(self.graph, GraphOnDisk)
+        if self.graph is not None and is_known:
             known_by = self.graph.marks(self.graph.n_nodes)
         return replace(self, graph=None, known_by=known_by)
+
+    def with_graph(self, graph: Graph) -> Self:
+        """The same with the graph that it was fitted on, where it was saved without."""
+        marks = graph.marks(graph.n_nodes)
+        name = "store" if isinstance(graph, GraphOnDisk) else "ids"
+        if name in self.known_by and marks.get(name) != self.known_by[name]:
+            raise ValueError(
+                "this model was fitted on another graph: give the one that it was fitted on, or "
+                "fit it again"
+            )
+        return replace(self, graph=graph)
 
     def warm(self, observations: Observations) -> Warm:
         """What this fit knows that the next can start from."""

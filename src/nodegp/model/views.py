@@ -69,7 +69,7 @@ def candidates(domain: Domain, labels_per_class: float) -> list[Candidate]:
             found.append(_candidate("far neighbours, curved", far, 0.1, kernel=_SMOOTH))
     for kind in sorted(graph.relations or ()):
         found.append(_candidate(f"far neighbours by {kind!r}", far, 0.3, kind))
-    if graph.links_alike:
+    if graph.links_alike or not graph.takes_all_pairs:
         return found
     if has_edges:
         found.append(_candidate("links in common", _COMMON_LINKS, 0.1, LINKS))

@@ -5,6 +5,7 @@ from nodegp.prior.build import kernels_of, learnt_filter, make_prior
 from nodegp.prior.domain import Domain
 from nodegp.prior.functions import FilteredFeatures, FilteredFunction, OneFunction
 from nodegp.prior.inputs import Inputs, SumInputs, WeightedRows
+from nodegp.prior.stored import StoredDomain, domain_of
 from nodegp.prior.sums import SumPrior
 
 __all__ = [
@@ -16,9 +17,11 @@ __all__ = [
     "Inputs",
     "OneFunction",
     "Prior",
+    "StoredDomain",
     "SumInputs",
     "SumPrior",
     "WeightedRows",
+    "domain_of",
     "kernels_of",
     "learnt_filter",
     "make_prior",

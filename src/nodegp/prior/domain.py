@@ -8,10 +8,9 @@ changes or goes can make none of it wrong, and one more label is one more column
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from threading import Lock
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,6 +22,7 @@ from nodegp.features import FeatureRows
 from nodegp.graph import Graph
 from nodegp.operators import GraphOperator, operator_of
 from nodegp.preprocessing import Preprocessor
+from nodegp.prior.cache import ArrayCache
 from nodegp.prior.columns import FeatureColumns, ProductColumns
 from nodegp.prior.edges import LINKS, derived_graph, is_derived
 from nodegp.prior.inputs import cut
@@ -40,39 +40,10 @@ from nodegp.propagation import (
 )
 from nodegp.rows import Rows, squared_lengths
 
-__all__ = ["ArrayCache", "Domain"]
+__all__ = ["Domain", "taken"]
 
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
 _LINKS = 1  # hops that those of all nodes are together no more than the edges at
-
-
-class ArrayCache:
-    """Arrays worth keeping, the most recently used up to a budget in bytes."""
-
-    def __init__(self, budget: int):
-        self.budget = budget
-        self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: Hashable) -> object | None:
-        with self._lock:
-            if key not in self._entries:
-                return None
-            self._entries.move_to_end(key)
-            return self._entries[key][0]
-
-    def put(self, key: Hashable, value: object, n_bytes: int) -> None:
-        with self._lock:
-            self._entries.pop(key, None)
-            if n_bytes > self.budget:
-                return
-            while sum(size for _, size in self._entries.values()) + n_bytes > self.budget:
-                self._entries.popitem(last=False)
-            self._entries[key] = value, n_bytes
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(size for _, size in self._entries.values())
 
 
 # Kept for as long as the graph lives, and for all models on it that see the same features.
@@ -260,6 +231,10 @@ class Domain:
         self.cache.put(key, result, result.nbytes)
         return result
 
+    def reads_whole(self, n_others: int) -> bool:
+        """Whether inner products with so many rows are had from F X itself."""
+        return not self.rows.is_sparse and self.n_columns <= n_others
+
     def _indicators_are_cheaper(
         self, polynomial: FilterPolynomial, n_rows: int, n_results: int = 1
     ) -> bool:
@@ -310,6 +285,14 @@ class Domain:
         operator = self.operator(polynomial.self_loops)
         return propagate(operator, polynomial, ProductColumns(self.rows, rows))
 
+    def inner_at(self, polynomial: FilterPolynomial, rows: Rows, nodes: np.ndarray) -> np.ndarray:
+        """What :meth:`new_columns` gives, of some nodes."""
+        return self.new_columns(polynomial, rows)[nodes]
+
+    def lengths_at(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> np.ndarray:
+        """|F x|^2 of some nodes."""
+        return self.squared_lengths(polynomial)[nodes]
+
     def squared_lengths(self, polynomial: FilterPolynomial) -> np.ndarray:
         """|F x|^2 of every node, (N,)."""
         cached = self.known_scale(polynomial, 0)
@@ -339,6 +322,10 @@ class Domain:
         self.put_scale(polynomial, width, result)
         return result
 
+    def sketches_at(self, polynomial: FilterPolynomial, width: int, at: np.ndarray) -> np.ndarray:
+        """Sketches of some nodes."""
+        return taken(self.sketches(polynomial, width), at)
+
     def known_scale(self, polynomial: FilterPolynomial, width: int) -> np.ndarray | None:
         """The lengths of all rows, or their sketches of some width, if they are there."""
         cached = self.cache.get(("scale", self._mark, polynomial, width))
@@ -361,11 +348,18 @@ class _KeptRows:
         return self.values.nbytes if isinstance(self.values, np.ndarray) else 12 * self.values.nnz
 
 
-class _Columns:
+class _Columns(NamedTuple):
     """Inner products with some rows, and which rows those are."""
 
-    def __init__(self, of: tuple[str, ...], values: np.ndarray):
-        self.of, self.values = of, values
+    of: tuple[str, ...]
+    values: np.ndarray
+
+
+def taken(array: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Rows of an array, without a copy where they are all of them in order or a range of it."""
+    if len(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and (np.diff(nodes) == 1).all():
+        return array[nodes[0] : nodes[-1] + 1]
+    return array[nodes]
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

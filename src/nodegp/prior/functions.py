@@ -196,7 +196,7 @@ class FilteredFeatures(OneFunction):
         for block in blocks(len(right), 1, _BLOCK):
             index = np.arange(block.start, block.stop)
             rows = WeightedRows(None, right.take(index)).in_memory()
-            inner = torch.from_numpy(left.domain.new_columns(left.polynomial, rows)[left.nodes])
+            inner = torch.from_numpy(left.domain.inner_at(left.polynomial, rows, left.nodes))
             tile = Tile(inner.double(), lengths, rows.squared_norms()[None, :])
             result[:, block] = self.kernel(tile)
         return result

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.prior.domain import Domain
+from nodegp.prior.domain import Domain, taken
 from nodegp.prior.lengths import signs_as
 from nodegp.propagation import FilterPolynomial
 from nodegp.rows import InnerProducts, Rows
@@ -54,29 +54,30 @@ class FilteredRows:
         domain, nodes = self.domain, self.nodes
         if self.may_be_made and domain.kept_columns(self.polynomial, other) is None:
             return self._made.inner_with(other)
-        if not domain.rows.is_sparse and domain.n_columns <= len(other):
+        if domain.reads_whole(len(other)):
             whole = domain.whole(self.polynomial)
             right = torch.from_numpy(other.dense()).to(torch.from_numpy(whole[:0]).dtype).mT
-            return lambda block: torch.from_numpy(_taken(whole, nodes[block])) @ right
+            return lambda block: torch.from_numpy(taken(whole, nodes[block])) @ right
         columns = domain.columns(self.polynomial, other)
-        return lambda block: torch.from_numpy(_taken(columns, nodes[block]))
+        return lambda block: torch.from_numpy(taken(columns, nodes[block]))
 
     def squared_norms(self) -> Tensor:
         if self._is_made:
             return self._made.squared_norms()
         if not self.sketch:
-            return torch.from_numpy(self.domain.squared_lengths(self.polynomial)[self.nodes])
-        sketches = self.domain.sketches(self.polynomial, self.sketch)
-        squares = np.einsum("ns,ns->n", sketches, sketches).astype(np.float64)
-        return torch.from_numpy(squares[self.nodes])
+            return torch.from_numpy(self.domain.lengths_at(self.polynomial, self.nodes))
+        sketches = self.domain.sketches_at(self.polynomial, self.sketch, self.nodes)
+        return torch.from_numpy(np.einsum("ns,ns->n", sketches, sketches).astype(np.float64))
 
     def sketches(self) -> Callable[[slice], Tensor] | None:
         if not self.sketch:
             return None
         if self._is_made:
             return self._made.sketches()
-        sketches, nodes = self.domain.sketches(self.polynomial, self.sketch), self.nodes
-        return lambda block: torch.from_numpy(_taken(sketches, nodes[block]))
+        domain, nodes = self.domain, self.nodes
+        return lambda block: torch.from_numpy(
+            domain.sketches_at(self.polynomial, self.sketch, nodes[block])
+        )
 
     @property
     def _is_made(self) -> bool:
@@ -85,10 +86,10 @@ class FilteredRows:
         return self.may_be_made and scale is None
 
     def narrow(self, limit: int) -> InnerProducts | None:
-        if self.may_be_made or self.domain.rows.is_sparse or self.domain.n_columns > limit:
+        if self.may_be_made or not self.domain.reads_whole(limit):
             return None
         whole, nodes = self.domain.whole(self.polynomial), self.nodes
-        return lambda block: torch.from_numpy(_taken(whole, nodes[block]))
+        return lambda block: torch.from_numpy(taken(whole, nodes[block]))
 
     def products(self, n_others: int) -> int:
         """Columns that the graph's operator is multiplied with for inner products with so many
@@ -96,7 +97,7 @@ class FilteredRows:
         if self.may_be_made:
             return self.polynomial.order * len(self)
         n_columns = self.domain.n_columns
-        if not self.domain.rows.is_sparse and n_columns <= n_others:
+        if self.domain.reads_whole(n_others):
             return self.polynomial.order * (n_columns + self.sketch)
         return self.polynomial.order * (n_others + (self.sketch or n_columns))
 
@@ -152,10 +153,3 @@ class BasisRows:
 
     def sketches(self) -> None:
         return None
-
-
-def _taken(array: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Rows of an array, without a copy where they are all of them in order or a range of it."""
-    if len(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and (np.diff(nodes) == 1).all():
-        return array[nodes[0] : nodes[-1] + 1]
-    return array[nodes]

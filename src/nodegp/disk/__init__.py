@@ -1,0 +1,19 @@
+"""Work on stored graphs: products along their edges, and filtered features, from disk.
+
+:func:`using` says who does it and with how much memory.
+"""
+
+from nodegp.disk.graph import GraphOnDisk, StoreAddress, on_disk
+from nodegp.disk.operator import StoredOperator
+from nodegp.disk.workers import Threads, Workers, using, workers
+
+__all__ = [
+    "GraphOnDisk",
+    "StoreAddress",
+    "StoredOperator",
+    "Threads",
+    "Workers",
+    "on_disk",
+    "using",
+    "workers",
+]

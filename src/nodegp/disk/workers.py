@@ -1,0 +1,122 @@
+"""Who does the work on a stored graph, and with how much memory: threads of this process, or the
+workers of a Dask cluster.
+
+Tasks are about one part each, and leave what they make in files: that is all there is to send.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import torch
+
+__all__ = ["Threads", "Workers", "using", "workers"]
+
+MEMORY = 4 << 30
+
+
+class Workers(Protocol):
+    """Whoever runs tasks."""
+
+    memory: int  # bytes, for all together
+
+    @property
+    def n_places(self) -> int:
+        """How many processes there are, each with memory of its own."""
+
+    @property
+    def n_threads(self) -> int:
+        """How many tasks run at a time, over all processes."""
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        tasks: Sequence[tuple[Any, ...]],
+        place: int | None = None,
+    ) -> None:
+        """Call a function with the arguments of each task and wait for all. ``place`` is the
+        process that should rather do it, by number."""
+
+    def run_apart(self, function: Callable[[Any, int | None], None], items: Sequence[Any]) -> None:
+        """Call a function in this process for each item, which asks for tasks itself; several at a
+        time if there are several places."""
+
+
+class Threads:
+    """Threads of this process."""
+
+    n_places = 1
+
+    def __init__(self, n_threads: int | None = None, memory: int = MEMORY):
+        self.n_threads = n_threads or len(os.sched_getaffinity(0))
+        self.memory = memory
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        tasks: Sequence[tuple[Any, ...]],
+        place: int | None = None,
+    ) -> None:
+        if self.n_threads == 1 or len(tasks) == 1:
+            with _one_torch_thread():
+                for task in tasks:
+                    function(*task)
+            return
+        with _one_torch_thread():
+            pool = ThreadPoolExecutor(
+                self.n_threads, initializer=torch.set_num_threads, initargs=(1,)
+            )
+            try:
+                for future in [pool.submit(function, *task) for task in tasks]:
+                    future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def run_apart(self, function: Callable[[Any, int | None], None], items: Sequence[Any]) -> None:
+        for item in items:
+            function(item, None)
+
+
+_workers: ContextVar[Workers | None] = ContextVar("workers", default=None)
+
+
+def workers() -> Workers:
+    """Who works now: threads, unless :func:`using` says otherwise."""
+    return _workers.get() or Threads()
+
+
+@contextmanager
+def using(chosen: Any = None, memory: int = MEMORY) -> Iterator[Workers]:
+    """Have work on stored graphs done by others, or with other memory.
+
+    Parameters
+    ----------
+    chosen : number of threads, a ``dask.distributed.Client``, or what this gave before
+    memory : bytes that may be in use at a time, over all processes together
+    """
+    if chosen is None or isinstance(chosen, int):
+        chosen = Threads(chosen, memory)
+    elif not hasattr(chosen, "run_apart"):
+        from nodegp.disk.cluster import Cluster
+
+        chosen = Cluster(chosen, memory)
+    token = _workers.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _workers.reset(token)
+
+
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

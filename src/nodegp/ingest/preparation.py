@@ -1,0 +1,274 @@
+"""``nodegp.prepare``: tables of any size into a stored graph, in bounded memory.
+
+In stages: the nodes' ids and an index of them; the edges, by the numbers of their nodes, in sorted
+runs on disk; the edges of each part from all runs; the features and ids of each part. What is whole
+is recorded, so that whoever is killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nodegp.budget import bytes_of
+from nodegp.ingest.columns import Columns, look
+from nodegp.ingest.edges import EdgeReader
+from nodegp.ingest.node_ids import NodeIds
+from nodegp.ingest.plan import Plan
+from nodegp.ingest.sources import Source
+from nodegp.ingest.wide import WideFeatures
+from nodegp.io.tables import Column
+from nodegp.io.words import listed
+from nodegp.store import StoredGraph, open_store
+from nodegp.store.assembling import (
+    cut_rows,
+    write_column_statistics,
+    write_edges,
+    write_feature_parts,
+)
+from nodegp.store.building import Building
+from nodegp.store.manifest import FeatureKind
+from nodegp.store.parts import PART_ENTRIES, finish_store, largest_rows
+from nodegp.store.runs import MOST_NODES
+
+__all__ = ["Preparation", "prepare"]
+
+_PATIENCE = 2.0  # seconds between two lines of progress
+_BYTES_OF_ENTRY = 96  # that sorting takes for each, with its weight and all copies
+_LEAST_MEMORY = 64 << 20
+
+Tell = Callable[[str], object]
+
+
+def prepare(
+    nodes: Any,
+    edges: Any,
+    path: str | Path,
+    *,
+    id: Column | None = None,
+    source: Column | None = None,
+    target: Column | None = None,
+    weight: Column | None = None,
+    features: Sequence[Column] | None = None,
+    exclude: Sequence[Column] | None = None,
+    text: Sequence[Column] | None = None,
+    svd: int | None = None,
+    ignore_unknown: bool = False,
+    memory: int | str = "1GiB",
+    part_entries: int = PART_ENTRIES,
+    sep: str | None = None,
+    encoding: str | None = None,
+    force: bool = False,
+    progress: Tell | None = None,
+) -> StoredGraph:
+    """Turn tables of nodes and edges into a stored graph, however large they are.
+
+    The graph is that of the same tables read into memory (:class:`nodegp.Graph`): undirected, an
+    edge has the largest weight that is given for it in either direction, loops are dropped. It is
+    resumed where it stopped if it was killed, as long as tables and settings stay the same.
+
+    Parameters
+    ----------
+    nodes, edges : a file, a folder of files, a list of files, or a table in memory
+        Parquet, CSV and what else :func:`nodegp.io.formats.endings` lists. Files of a folder are
+        read in the order of their names; nodes keep the order of their rows.
+    path : folder of the store
+    id : column of the nodes' ids, whole numbers or text; by default the first
+    source, target : columns of ids of the edges; by default the first two
+    weight : column of weights of the edges
+    features : columns that are features; by default all that hold numbers, or lists of as many
+        numbers, but for those that name their rows. Name them if there are others: a column of
+        labels among the features gives the answer away. ``[]`` is for none.
+    exclude : columns that are no features, such as labels
+    text : columns of text, of which the words are features
+        Words are known by a hash of 20 bits, and those are kept that two nodes have: the 65,536
+        commonest of each column. Lists of whole numbers of different lengths are the numbers of
+        features that a node has. Both make features sparse.
+    svd : reduce such wide sparse features to so many dense columns, by a randomised singular value
+        decomposition of their TF-IDF; features are then ready for a model
+    ignore_unknown : leave out edges of ids that no node has, and count them
+    memory : about how much may be taken, such as "2GiB" or a number of bytes, beside 16 bytes for
+        each node
+    part_entries : entries of the adjacency in a part
+    sep, encoding : of text files; by default found out for each
+    force : put it in the place of a store that is there
+    progress : is told lines of text about how far it is
+    """
+    preparation = Preparation.of(
+        nodes, edges, path, id=id, source=source, target=target, weight=weight, features=features,
+        exclude=exclude, text=text, svd=svd, ignore_unknown=ignore_unknown, memory=memory,
+        part_entries=part_entries, sep=sep, encoding=encoding,
+    )  # fmt: skip
+    return preparation.run(force, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """Tables that were looked at, and what is to be made of them."""
+
+    path: Path
+    nodes: Source
+    edges: Source
+    id_names: list[str]  # of each file of nodes
+    ends: tuple[Column, Column]
+    weight: Column | None
+    columns: Columns
+    svd: int | None
+    ignore_unknown: bool
+    memory: int
+    part_entries: int
+    settings: dict[str, Any]
+
+    @classmethod
+    def of(cls, nodes: Any, edges: Any, path: str | Path, **options: Any) -> Preparation:
+        """See :func:`prepare`."""
+        sep, encoding = options.pop("sep"), options.pop("encoding")
+        for name in ("features", "exclude", "text"):
+            if isinstance(options[name], str | int):
+                raise TypeError(f"{name} must be a list of columns, got {options[name]!r}")
+        svd, part_entries = options["svd"], options["part_entries"]
+        if svd is not None and svd < 1:
+            raise ValueError(f"svd must be at least 1, got {svd}")
+        if part_entries < 1:
+            raise ValueError(f"part_entries must be at least 1, got {part_entries}")
+        memory = bytes_of(options["memory"])
+        if memory < _LEAST_MEMORY:
+            raise ValueError(f"memory must be at least 64MiB, got {options['memory']}")
+        node_tables = Source.open(nodes, "nodes", sep, encoding)
+        edge_tables = Source.open(edges, "edges", sep, encoding)
+        id_names = [file.find_id(options["id"]) for file in node_tables.files]
+        named = (options["features"], options["exclude"], options["text"])
+        columns = look(node_tables, id_names[0], *named)
+        ends = tuple(
+            default if column is None else column
+            for column, default in ((options["source"], 1), (options["target"], 2))
+        )
+        if svd is not None and not columns.wide_names:
+            raise ValueError(
+                "svd reduces wide sparse features, and there are none: columns of text named in "
+                "--text (in Python text=[...]), or lists of the numbers of features"
+            )
+        if svd is None and columns.wide_names and columns.dense_names:
+            raise ValueError(
+                f"{listed(columns.wide_names)} would be wide sparse features beside dense ones; "
+                "reduce them with --svd 128 (in Python svd=128), or leave one kind out"
+            )
+        settings = {**options, "tables": [node_tables.marks(), edge_tables.marks()]}
+        settings["path"], settings["memory"] = None, None  # neither changes the result
+        return cls(
+            Path(path), columns.source, edge_tables, id_names, (ends[0], ends[1]),
+            options["weight"], columns, svd, options["ignore_unknown"], memory, part_entries,
+            settings,
+        )  # fmt: skip
+
+    def plan(self) -> Plan:
+        """What it will take."""
+        return Plan.of(self.nodes, self.edges, self.columns, self.weight is not None, self.svd)
+
+    def run(self, force: bool = False, progress: Tell | None = None) -> StoredGraph:
+        """Make the store, or go on with it."""
+        say = _Teller(progress)
+        with Building(self.path, self.settings, force) as building:
+            if building.is_resumed:
+                say.now(f"going on with {self.path}, which was begun before")
+            elif building.has_begun_anew:
+                say.now(f"{self.path} was begun with other tables or settings: starting again")
+            self._write(building, say)
+        return open_store(self.path)
+
+    def _write(self, building: Building, say: _Teller) -> None:
+        entries = max(min(self.memory // _BYTES_OF_ENTRY, 1 << 25), 1 << 16)
+        ids = NodeIds(building, self.nodes, self.id_names)
+        ids.read(lambda n: say(f"ids of {n:,} nodes"))
+        if ids.n_nodes >= MOST_NODES:
+            raise ValueError(f"{ids.n_nodes:,} nodes are more than a store can have (2**32)")
+        ids.write_index(entries)
+        say.now(f"{ids.n_nodes:,} nodes")
+        reader = EdgeReader(
+            building, self.edges, ids, self.ends, self.weight, self.ignore_unknown, entries
+        )
+        runs, counts = reader.read(lambda n: say(f"{n:,} edges read"))
+        say.now(f"{counts['rows']:,} rows of edges read")
+        wide = self._wide(building, say)
+        n_columns = len(self.columns.dense_names) + (self.svd or 0)
+        boundaries = write_edges(
+            building, runs, ids.n_nodes, largest_rows(n_columns), self.part_entries, entries,
+            tell=lambda n: say(f"edges of {n:,} of {ids.n_nodes:,} nodes are in place"),
+        )  # fmt: skip
+        building.discard("runs")
+        kind = self._write_features(building, wide, boundaries, say)
+        files = building.files()
+        if kind is not None:
+            files |= write_column_statistics(building, len(boundaries) - 1)
+        files |= ids.write_parts(boundaries)
+        said = self._said(counts)
+        has_weights = self.weight is not None
+        manifest = finish_store(
+            building.folder, boundaries, files, has_weights, kind, ids.said, said
+        )
+        building.finish()
+        say.now(f"{manifest.n_edges:,} edges in {manifest.n_parts:,} parts")
+
+    def _said(self, counts: dict[str, int]) -> dict[str, Any]:
+        """What the manifest says of what came in; finish_store adds what is left of it."""
+        names = ("rows", "used", "unknown", "self_loops", "zero_weights")
+        return {
+            "nodes": [str(file.path) for file in self.nodes.files],
+            "edges": [str(file.path) for file in self.edges.files],
+            "edge_rows": {name: counts.get(name, 0) for name in names},
+            "left_out": self.columns.left_out,
+            "id": self.id_names[0],
+        }
+
+    def _wide(self, building: Building, say: _Teller) -> WideFeatures | None:
+        if not self.columns.wide_names:
+            return None
+        wide = WideFeatures(building, self.columns, self.svd)
+        wide.fit(say)
+        return wide
+
+    def _write_features(
+        self, building: Building, wide: WideFeatures | None, boundaries: list[int], say: _Teller
+    ) -> FeatureKind | None:
+        columns = self.columns
+        done = len(building.entries("features of a part"))
+        first_row = boundaries[done]
+        if wide is not None:
+            kind, blocks = wide.kind, wide.blocks(first_row)
+        elif columns.dense_names:
+            names = columns.dense_names
+            kind = FeatureKind("dense", len(names), str(columns.dtype().dtype), names, False)
+            blocks = (
+                columns.dense(table) for table in columns.batches(list(columns.widths), first_row)
+            )
+        else:
+            return None
+        parts = cut_rows(blocks, boundaries, done)
+        n_nodes = boundaries[-1]
+        write_feature_parts(
+            building,
+            parts,
+            done,
+            lambda n: say(f"features of {first_row + n:,} of {n_nodes:,} nodes are in place"),
+        )
+        return kind
+
+
+class _Teller:
+    """Lines of progress with the time, no more than one every few seconds."""
+
+    def __init__(self, progress: Tell | None):
+        self._progress = progress
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        if time.monotonic() - self._last >= _PATIENCE:
+            self.now(line)
+
+    def now(self, line: str) -> None:
+        self._last = time.monotonic()
+        if self._progress is not None:
+            self._progress(f"{line} ({self._last - self._began:.0f} s so far)")

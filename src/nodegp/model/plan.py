@@ -1,0 +1,184 @@
+"""What work on a stored graph takes, before it begins: passes over its edges, bytes, memory, time.
+
+Times are rough: they rest on two numbers that were measured on a machine with two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from nodegp.disk import GraphOnDisk, workers
+from nodegp.disk.filtered import block_width
+from nodegp.disk.operator import ScaledParts
+from nodegp.filters import Views
+from nodegp.model.recipe import Recipe
+from nodegp.model.views import candidates
+from nodegp.preprocessing import Preprocessor
+from nodegp.prior import (
+    Domain,
+    FilteredFeatures,
+    Prior,
+    StoredDomain,
+    SumPrior,
+    domain_of,
+    make_prior,
+)
+from nodegp.propagation import FilterPolynomial
+
+__all__ = ["Plan", "Step", "left_out_views", "plan_filters", "priors_to_weigh"]
+
+_SECONDS_PER_PRODUCT = 2.5e-9  # of one entry with one column
+_SECONDS_PER_BYTE = 1e-9  # read or written
+_SECONDS_PER_NODE = 60e-6  # of a prediction
+_PROCESS = 300 << 20  # bytes of Python, torch and this library
+
+
+@dataclass(frozen=True)
+class Step:
+    """One filter."""
+
+    name: str
+    order: int
+    n_columns: int
+    width: int  # columns at a time
+    is_made: bool
+
+    @property
+    def passes(self) -> int:
+        return 0 if self.is_made else self.order * -(-self.n_columns // self.width)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done on a stored graph."""
+
+    steps: tuple[Step, ...]
+    passes: int
+    bytes_read: int
+    bytes_written: int
+    memory: int
+    seconds: float
+    remarks: tuple[str, ...]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The same for people."""
+        found = [
+            (
+                step.name,
+                "is there already"
+                if step.is_made
+                else f"{step.order} hops of {step.n_columns} columns, {step.width} at a time",
+            )
+            for step in self.steps
+        ]
+        return [
+            *found,
+            ("passes over edges", f"{self.passes:,}"),
+            ("to read", f"{self.bytes_read / 2**30:,.2f} GiB"),
+            ("to write", f"{self.bytes_written / 2**30:,.2f} GiB"),
+            (
+                "memory",
+                f"{self.memory / 2**30:,.2f} GiB of {workers().memory / 2**30:,.2f} allowed",
+            ),
+            ("time", f"about {_in_words(self.seconds)}"),
+        ]
+
+    def to_dict(self) -> dict[str, object]:
+        steps = [vars(step) | {"passes": step.passes} for step in self.steps]
+        numbers = {
+            name: getattr(self, name)
+            for name in ("passes", "bytes_read", "bytes_written", "memory", "seconds")
+        }
+        return {"filters": steps} | numbers | {"remarks": list(self.remarks)}
+
+
+def plan_filters(
+    graph: GraphOnDisk,
+    preprocessor: Preprocessor,
+    priors: Sequence[tuple[str, Prior]],
+    n_labels: int,
+    n_predictions: int = 0,
+    is_open: bool = False,
+) -> Plan:
+    """What it takes to have the filtered features that some priors ask for, and to predict so many
+    nodes with them. ``is_open``: the priors are views that are to be weighed."""
+    store, chosen, domain = graph.store, workers(), domain_of(graph, preprocessor)
+    steps: dict[FilterPolynomial, Step] = {}
+    for name, polynomial in _polynomials(priors):
+        if polynomial not in steps:
+            steps[polynomial] = _step(domain, name, polynomial, n_labels)
+    itemsize = 4 if domain.n_nodes * domain.n_columns > 2**19 else 8
+    kind = torch.float32 if itemsize == 4 else torch.float64
+    todo = [step for step in steps.values() if not step.is_made]
+    passes = sum(step.passes for step in todo)
+    edges = ScaledParts(store, False, kind).n_bytes
+    columns = sum(step.order * step.n_columns for step in todo) * store.n_nodes * itemsize
+    answers = sum(2 * step.n_columns for step in todo) * store.n_nodes * itemsize
+    read = passes * edges + 3 * columns + (2 * answers)
+    written = edges * bool(passes) + columns + answers
+    width = max((step.width for step in todo), default=0)
+    largest = max((int(n) for n in np.diff(store.boundaries)), default=0)
+    part = edges // max(store.n_parts, 1) + 4 * itemsize * largest * max(width, domain.n_columns)
+    memory = (
+        chosen.n_places * (_PROCESS + 16 * store.n_nodes + itemsize * store.n_nodes * width)
+        + chosen.n_threads * part
+    )
+    products = sum(step.order * step.n_columns for step in todo) * store.n_entries
+    seconds = products * _SECONDS_PER_PRODUCT + n_predictions * _SECONDS_PER_NODE
+    seconds = seconds / chosen.n_threads + (read + written) * _SECONDS_PER_BYTE
+    remarks = left_out_views(domain) if is_open else ()
+    return Plan(tuple(steps.values()), passes, read, written, memory, seconds, remarks)
+
+
+def priors_to_weigh(
+    graph: GraphOnDisk, preprocessor: Preprocessor, recipe: Recipe, is_open: bool, per_class: float
+) -> list[tuple[str, Prior]]:
+    """The priors that a fit asks for: of each view, where they are to be weighed."""
+    domain = domain_of(graph, preprocessor)
+    if not is_open:
+        return [(type(recipe.filter).__name__, recipe.prior(domain))]
+    return [
+        (look.view.name, make_prior(Views((look.view,)), (look.kernel,), domain))
+        for look in candidates(domain, per_class)
+    ]
+
+
+def left_out_views(domain: Domain) -> tuple[str, ...]:
+    """What the default leaves out on a stored graph, in words."""
+    if not isinstance(domain, StoredDomain):
+        return ()
+    return (
+        "views that a stored graph is too large for are left out: links in common and nodes alike, "
+        "which take all pairs of nodes, and curved ones, which take every label for every node",
+    )
+
+
+def _polynomials(priors: Sequence[tuple[str, Prior]]) -> list[tuple[str, FilterPolynomial]]:
+    found = []
+    for name, prior in priors:
+        for part in prior.parts if isinstance(prior, SumPrior) else (prior,):
+            if isinstance(part, FilteredFeatures):
+                found.append((name, part.filter.polynomial()))
+    return found
+
+
+def _step(domain: Domain, name: str, polynomial: FilterPolynomial, n_labels: int) -> Step:
+    order, n_columns = polynomial.order, domain.n_columns
+    if isinstance(domain, StoredDomain):
+        matrix, store = domain.matrix(polynomial), domain.graph.store
+        width = block_width(store, n_columns, matrix.itemsize, workers())
+        return Step(name, order, n_columns, width, matrix.is_made)
+    # Labels go out and come back.
+    operator = domain.operator(polynomial.self_loops)
+    first = next(iter(operator.column_blocks(max(n_labels, 1))))
+    return Step(name, order, 2 * n_labels, first.stop, False)
+
+
+def _in_words(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -1,0 +1,107 @@
+"""Stored graphs on Dask: the same files by other hands, also where one of them is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from tests.stores import awkward_graph, stored
+from tests.test_store_propagation import POLYNOMIALS, filtered, in_memory
+
+import nodegp
+from nodegp.disk import hops, on_disk, using
+from nodegp.disk.cluster import Cluster, connected
+from nodegp.operators import operator_of
+from nodegp.preprocessing import Preprocessing
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with connected("local:2") as client:
+        yield client
+
+
+def test_filtered_features_are_equal_to_the_bit(client, tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    operator = operator_of(on_disk(store), False)
+    with using(client) as workers:
+        assert (workers.n_places, workers.n_threads) == (2, 2)
+        matrix = filtered(store, preprocessor, POLYNOMIALS[0])
+        matrix.make(operator, lambda done, total: None)
+    assert np.array_equal(matrix[:], in_memory(graph, preprocessor, POLYNOMIALS[0]))
+    assert len(list((store.path / "work").glob("filtered-*/b*"))) == 2  # one for each worker
+    assert operator.passes == 12.0
+
+
+def test_a_model_and_its_predictions(client, tmp_path):
+    from nodegp.app.stored import StoredProject
+
+    graph, classes = awkward_graph(ids=True)
+    store = stored(graph, tmp_path / "store")
+    pairs = {f"node {n}": int(classes[n]) for n in range(0, 900, 15)}
+    with using(client):
+        model = nodegp.GraphGPClassifier(random_state=0).fit(store, pairs)
+        project = StoredProject(on_disk(store), model)
+        project.predict(tmp_path / "out")
+    here = stored(graph, tmp_path / "here")
+    expected = nodegp.GraphGPClassifier(random_state=0).fit(here, pairs).predict_proba()
+    assert np.array_equal(model.predict_proba(), expected)
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == store.n_parts
+
+
+def slow_level(job, level, part):
+    time.sleep(0.02)
+    hops_level(job, level, part)
+
+
+hops_level = hops.make_level
+
+
+def test_a_worker_that_is_killed_costs_its_tasks_only(tmp_path, monkeypatch):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    monkeypatch.setattr(hops, "make_level", slow_level)
+    with connected("local:2") as client, using(client):
+        victim = next(iter(client.run(os.getpid).values()))
+        matrix = filtered(store, preprocessor, POLYNOMIALS[0])
+        killed = []
+
+        def progress(done, total):
+            if done == 3 and not killed:
+                killed.append(victim)
+                threading.Timer(0.05, os.kill, (victim, signal.SIGKILL)).start()
+
+        matrix.make(operator_of(on_disk(store), False), progress)
+        assert killed
+        assert victim not in client.run(os.getpid).values()
+    assert np.array_equal(matrix[:], in_memory(graph, preprocessor, POLYNOMIALS[0]))
+
+
+def test_workers_that_do_not_see_the_store_are_named(client, tmp_path, monkeypatch):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    monkeypatch.setattr("nodegp.disk.cluster.sees", lambda path: False)
+    matrix = filtered(store, Preprocessing("standardise").fit(graph.features), POLYNOMIALS[0])
+    with using(client), pytest.raises(ValueError, match=r"2 of 2 Dask workers, such as tcp.* see"):
+        matrix.make(operator_of(on_disk(store), False), lambda done, total: None)
+
+
+def test_a_task_that_fails_says_why(client):
+    with pytest.raises(ZeroDivisionError):
+        Cluster(client, 1 << 30).run(divmod, [(1, 0)])
+
+
+def test_no_scheduler_is_said_in_words():
+    with pytest.raises(ValueError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
+        with connected("tcp://127.0.0.1:9"):
+            pass

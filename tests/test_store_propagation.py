@@ -1,0 +1,243 @@
+"""Filtered features from disk: equal to the bit, whatever was killed or damaged on the way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from tests.stores import awkward_graph, stored
+
+from nodegp.disk import hops, on_disk, using
+from nodegp.disk.filtered import FilteredMatrix, block_width
+from nodegp.disk.hops import Recursion
+from nodegp.disk.work import DamagedWorkError
+from nodegp.disk.workers import Threads
+from nodegp.features import FeatureRows
+from nodegp.operators import MemoryOperator, operator_of
+from nodegp.preprocessing import Preprocessing
+from nodegp.propagation import FilterPolynomial, propagate
+
+POLYNOMIALS = [
+    FilterPolynomial((0.3, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01)),
+    FilterPolynomial((0.3, -0.25, 0.2), self_loops=True),
+    FilterPolynomial((1.0, 0.3, 0.25, 0.2, 0.1), averaged=True),
+    FilterPolynomial((0.3, 0.25, 0.2, 0.1), hub_discount=0.5),
+    FilterPolynomial((0.4, 0.6)),
+    FilterPolynomial((0.4,)),
+]
+
+
+def recursion_of(polynomial):
+    own = polynomial.coefficients[0] if polynomial.averaged else None
+    terms = tuple(polynomial.in_adjacency)
+    return Recursion(terms, polynomial.self_loops, polynomial.hub_discount, own)
+
+
+def filtered(store, preprocessor, polynomial, dtype=torch.float32):
+    return FilteredMatrix(store, preprocessor, recursion_of(polynomial), dtype)
+
+
+def made(store, preprocessor, polynomial, dtype=torch.float32):
+    features = filtered(store, preprocessor, polynomial, dtype)
+    operator = operator_of(on_disk(store), polynomial.self_loops)
+    features.make(operator, lambda done, total: None)
+    return features
+
+
+def in_memory(graph, preprocessor, polynomial, dtype=np.float32):
+    columns = FeatureRows(graph.features, preprocessor).columns(slice(None))
+    return propagate(
+        MemoryOperator(graph, polynomial.self_loops), polynomial, columns.astype(dtype)
+    )
+
+
+@pytest.mark.parametrize("polynomial", POLYNOMIALS)
+@pytest.mark.parametrize("memory", [1 << 30, 900 * 36])
+def test_equal_to_the_bit(tmp_path, polynomial, memory):
+    graph, _ = awkward_graph(weighted=True)
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    expected = in_memory(graph, preprocessor, polynomial)
+    for threads in (1, 2):
+        with using(threads, memory=memory):
+            features = made(store, preprocessor, polynomial)
+        assert np.array_equal(features[:], expected)
+        assert np.array_equal(features[np.array([800, 3, 3, 20])], expected[[800, 3, 3, 20]])
+        assert np.array_equal(features[5:700], expected[5:700])
+        work = store.path / "work"
+        left = [path.name for path in work.glob("filtered-*/*/*")]
+        assert all(name.startswith("result.") for name in left)
+        for path in work.glob("filtered-*/*/*"):
+            path.unlink()
+
+
+def test_double_precision_and_a_memory_for_one_column(tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("l2").fit(graph.features)
+    expected = in_memory(graph, preprocessor, POLYNOMIALS[3], np.float64)
+    with using(2, memory=900 * 40):
+        features = made(store, preprocessor, POLYNOMIALS[3], torch.float64)
+    assert len(list((store.path / "work").glob("filtered-*/b*"))) > 3
+    assert np.array_equal(features[:], expected)
+
+
+def test_too_little_memory_is_refused_with_what_to_do(tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    with pytest.raises(ValueError, match=r"one column of 900 nodes .* --memory"):
+        block_width(store, 11, 4, Threads(1, memory=900 * 20))
+
+
+def test_edges_are_read_once_for_a_filter(tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    operator = operator_of(on_disk(store), False)
+    made(store, preprocessor, POLYNOMIALS[0])
+    assert (operator.passes, operator.products) == (6.0, 66)
+    made(store, preprocessor, POLYNOMIALS[0])
+    assert operator.passes == 6.0
+
+
+LEVELS = """
+import sys, time
+from pathlib import Path
+import nodegp.disk.hops as hops
+from nodegp.disk import on_disk, using
+from nodegp.operators import operator_of
+from nodegp.preprocessing import Preprocessing
+from nodegp.store import open_store
+from tests.test_store_propagation import POLYNOMIALS, filtered
+from nodegp.graph import Graph
+import numpy as np
+
+store = open_store(sys.argv[1])
+features = np.concatenate([store.features_of(part) for part in range(store.n_parts)])
+preprocessor = Preprocessing("standardise").fit(features)
+whole = hops.make_level
+
+def slowly(job, level, part):
+    time.sleep(0.002)
+    whole(job, level, part)
+    with open(sys.argv[2], "a") as log:
+        log.write(f"{job.start} {level} {part}\\n")
+
+hops.make_level = slowly
+print("ready", flush=True)
+with using(2, memory=900 * 60):
+    matrix = filtered(store, preprocessor, POLYNOMIALS[0])
+    matrix.make(operator_of(on_disk(store), False), lambda done, total: None)
+print("done", flush=True)
+"""
+
+
+def test_killed_at_any_moment_it_goes_on_and_is_equal_to_the_bit(tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    expected = in_memory(graph, Preprocessing("standardise").fit(graph.features), POLYNOMIALS[0])
+    log = tmp_path / "log"
+    log.touch()
+    rng, n_kills = np.random.default_rng(0), 0
+    for _ in range(40):
+        process = subprocess.Popen(
+            [sys.executable, "-c", LEVELS, str(store.path), str(log)],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert process.stdout.readline() == b"ready\n"
+        try:
+            process.wait(rng.uniform(0.0, 0.25) if n_kills < 10 else None)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            n_kills += 1
+        process.wait()
+        process.stdout.close()
+        if process.returncode == 0:
+            break
+    assert n_kills >= 3
+    features = made(store, Preprocessing("standardise").fit(graph.features), POLYNOMIALS[0])
+    assert np.array_equal(features[:], expected)
+    # No part of a hop was made twice, but for those that a kill met.
+    lines = log.read_text().splitlines()
+    assert len(lines) - len(set(lines)) == 0
+    n_blocks = len(list((store.path / "work").glob("filtered-*/b*")))
+    assert len(lines) >= n_blocks * 6 * store.n_parts - 2 * n_kills
+
+
+def test_damaged_work_is_made_again_or_refused_by_name(tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    expected = made(store, preprocessor, POLYNOMIALS[0])[:]
+    files = sorted((store.path / "work").glob("filtered-*/b*/result.*"))
+    assert len(files) == store.n_parts
+    files[0].write_bytes(files[0].read_bytes()[:-64])  # cut short: seen when it is opened
+    files[1].write_bytes(files[2].read_bytes())  # another part's
+    assert not filtered(store, preprocessor, POLYNOMIALS[0]).is_made
+    assert np.array_equal(made(store, preprocessor, POLYNOMIALS[0])[:], expected)
+    content = bytearray(files[3].read_bytes())
+    content[300] ^= 1  # one bit: seen when it is read
+    files[3].write_bytes(content)
+    with pytest.raises(DamagedWorkError, match=r"result.00003 is damaged; remove .*"):
+        made(store, preprocessor, POLYNOMIALS[0]).part(3)
+    files[3].unlink()
+    assert np.array_equal(made(store, preprocessor, POLYNOMIALS[0])[:], expected)
+
+
+def test_a_level_that_was_damaged_by_a_crash_is_made_again(tmp_path, monkeypatch):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    expected = in_memory(graph, preprocessor, POLYNOMIALS[0])
+    whole = hops.make_level
+
+    def stop(job, level, part):
+        if level == 2 and part == 5:
+            raise OSError("the machine stops")
+        whole(job, level, part)
+
+    monkeypatch.setattr(hops, "make_level", stop)
+    with using(1), pytest.raises(OSError, match="stops"):
+        made(store, preprocessor, POLYNOMIALS[0])
+    monkeypatch.setattr(hops, "make_level", whole)
+    folder = next((store.path / "work").glob("filtered-*/b*"))
+    for name in ("h0003.00004", "x.00002"):
+        content = bytearray((folder / name).read_bytes())
+        content[400] ^= 4
+        (folder / name).write_bytes(content)
+    assert np.array_equal(made(store, preprocessor, POLYNOMIALS[0])[:], expected)
+
+
+def test_less_memory_than_it_was_begun_with(tmp_path, monkeypatch):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    whole = hops.make_level
+    monkeypatch.setattr(hops, "make_level", lambda job, level, part: 1 / 0)
+    with using(1), pytest.raises(ZeroDivisionError):
+        made(store, preprocessor, POLYNOMIALS[1])
+    monkeypatch.setattr(hops, "make_level", whole)
+    with using(1, memory=900 * 40):
+        features = made(store, preprocessor, POLYNOMIALS[1])
+    assert np.array_equal(features[:], in_memory(graph, preprocessor, POLYNOMIALS[1]))
+
+
+def test_a_full_disk_is_said_in_a_sentence(tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    full = OSError(errno.ENOSPC, "no space left on device")
+    raised = pytest.raises(OSError, match="is full; make room and run the same again")
+    with using(1), patch("nodegp.disk.work.os.replace", side_effect=full), raised:
+        made(store, preprocessor, POLYNOMIALS[1])
+    assert not list((store.path / "work").rglob(".x*"))
+    features = made(store, preprocessor, POLYNOMIALS[1])
+    assert np.array_equal(features[:], in_memory(graph, preprocessor, POLYNOMIALS[1]))
