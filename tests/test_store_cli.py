@@ -7,14 +7,14 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.helpers import run_cli
-from tests.stores import awkward_graph, stored
 
 import nodegp
+from helpers import run_cli
 from nodegp.app.frontend import OptionError
 from nodegp.app.stored import StoredProject, memory_of, working
 from nodegp.disk import on_disk
 from nodegp.operators import operator_of
+from stores import awkward_graph, stored
 
 
 @pytest.fixture(scope="module")

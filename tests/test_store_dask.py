@@ -9,14 +9,14 @@ import time
 
 import numpy as np
 import pytest
-from tests.stores import awkward_graph, stored
-from tests.test_store_propagation import POLYNOMIALS, filtered, in_memory
+from test_store_propagation import POLYNOMIALS, filtered, in_memory
 
 import nodegp
 from nodegp.disk import hops, on_disk, using
 from nodegp.disk.cluster import Cluster, connected
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
+from stores import awkward_graph, stored
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")

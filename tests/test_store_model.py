@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from tests.stores import awkward_graph, stored
 
 import nodegp
 from nodegp.disk import on_disk, using
@@ -17,6 +16,7 @@ from nodegp.kernels import RBF, Cosine, Linear, Tile
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.prior import Domain, StoredDomain, domain_of, make_prior
+from stores import awkward_graph, stored
 
 
 @pytest.fixture(params=[(900, 11, 150, 40), (30_000, 20, 20_000, 4_000)], ids=["double", "single"])
