@@ -15,8 +15,8 @@ from nodegp.disk import hops, on_disk, using
 from nodegp.disk.cluster import Cluster, connected
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
-from tests.stores import awkward_graph, stored
-from tests.test_store_propagation import POLYNOMIALS, filtered, in_memory
+from stores import awkward_graph, stored
+from test_store_propagation import POLYNOMIALS, filtered, in_memory
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")

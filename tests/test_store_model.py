@@ -16,7 +16,7 @@ from nodegp.kernels import RBF, Cosine, Linear, Tile
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.prior import Domain, StoredDomain, domain_of, make_prior
-from tests.stores import awkward_graph, stored
+from stores import awkward_graph, stored
 
 
 @pytest.fixture(params=[(900, 11, 150, 40), (30_000, 20, 20_000, 4_000)], ids=["double", "single"])

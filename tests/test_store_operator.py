@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from tests.stores import awkward_graph, stored
+from stores import awkward_graph, stored
 
 from nodegp.disk import Threads, on_disk, using
 from nodegp.disk.graph import StoredRows

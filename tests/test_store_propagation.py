@@ -22,7 +22,7 @@ from nodegp.features import FeatureRows
 from nodegp.operators import MemoryOperator, operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.propagation import FilterPolynomial, propagate
-from tests.stores import awkward_graph, stored
+from stores import awkward_graph, stored
 
 POLYNOMIALS = [
     FilterPolynomial((0.3, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01)),
@@ -115,7 +115,7 @@ from nodegp.disk import on_disk, using
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.store import open_store
-from tests.test_store_propagation import POLYNOMIALS, filtered
+from test_store_propagation import POLYNOMIALS, filtered
 from nodegp.graph import Graph
 import numpy as np
 
