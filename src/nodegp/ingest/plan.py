@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,9 @@ from nodegp.io.formats import Parquet
 from nodegp.io.tables import TableFile
 from nodegp.io.words import amount, listed
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "size_in_words"]
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 # Measured with 10 million nodes and 100 million edges on two shared cores and a disk of 1 GB/s.
 _SECONDS_OF_EDGE = 1.0e-6
@@ -86,7 +89,7 @@ class Plan:
     def facts(self) -> list[tuple[str, str]]:
         """For people to read."""
         about = "" if self.is_exact else "about "
-        size, peak = (f"{n / 1e9:.3g} GB" for n in (self.store_bytes, self.peak_bytes))
+        size, peak = map(size_in_words, (self.store_bytes, self.peak_bytes))
         facts = [
             ("nodes", f"{about}{self.n_nodes:,}"),
             ("edges", f"{about}{self.n_edges:,} rows{', with weights' * self.is_weighted}"),
@@ -98,6 +101,12 @@ class Plan:
             reasons = listed([f"{name} ({why})" for name, why in self.left_out.items()])
             facts.insert(3, ("left out", reasons))
         return facts
+
+
+def size_in_words(n_bytes: float) -> str:
+    """Such as 3.4 GB."""
+    exponent = min(max(int(math.log10(max(n_bytes, 1))) // 3, 0), 4)
+    return f"{n_bytes / 1000**exponent:.3g} {_UNITS[exponent]}"
 
 
 def _time(seconds: float) -> str:
