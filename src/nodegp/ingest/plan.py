@@ -11,6 +11,7 @@ import pyarrow.parquet
 
 from nodegp.ingest.columns import Columns
 from nodegp.ingest.sources import Source
+from nodegp.io.format import open_bytes
 from nodegp.io.formats import Parquet
 from nodegp.io.tables import TableFile
 from nodegp.io.words import amount, listed
@@ -23,7 +24,9 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _SECONDS_OF_EDGE = 1.0e-6
 _SECONDS_OF_NUMBER = 2.0e-8
 _SECONDS_OF_TEXT_BYTE = 2.0e-8  # of a text file
-_ROWS = 1 << 12  # of a text file, that show how long its rows are
+_ROWS = 1 << 12  # of a text file, that show whether it has any
+_START = 1 << 20  # bytes of it, that show how long they are
+_UNZIPPED = 4  # times as large as a compressed file, about
 
 
 @dataclass(frozen=True)
@@ -124,9 +127,10 @@ def _rows(file: TableFile) -> tuple[int, bool]:
     table = next(islice(file.batches(file.names[:1], {}, _ROWS), 1), None)
     if table is None:
         return 0, True
-    with Path(file.path).open("rb") as content:
-        start = content.read(1 << 20)
+    with open_bytes(file.path) as content:
+        start = content.read(_START)
     n_lines = max(start.count(b"\n"), 1)
-    if len(start) < 1 << 20:
+    if len(start) < _START:
         return max(n_lines - 1, len(table)), False
-    return int(Path(file.path).stat().st_size / len(start) * n_lines), False
+    size = file.path.stat().st_size * (_UNZIPPED if file.path.suffix == ".gz" else 1)
+    return int(size / len(start) * n_lines), False
