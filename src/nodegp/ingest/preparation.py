@@ -38,7 +38,7 @@ from nodegp.store.runs import MOST_NODES
 __all__ = ["Preparation", "prepare"]
 
 _PATIENCE = 2.0  # seconds between two lines of progress
-_BYTES_OF_ENTRY = 96  # that sorting takes for each, with its weight and all copies
+_BYTES_OF_ENTRY = 128  # that sorting takes for each, with its weight and all copies
 _LEAST_MEMORY = 64 << 20
 
 Tell = Callable[[str], object]
