@@ -151,7 +151,7 @@ def test_labels_are_pairs(tmp_path):
     with pytest.raises(ValueError, match="two labels for a node"):
         nodegp.GraphGPClassifier().fit(store, [("node 1", 0), ("node 1", 1)])
     sure = nodegp.GraphGPClassifier(filter="identity").fit(
-        store, pairs, label_confidence={name: 0.6 for name in pairs}
+        store, pairs, label_confidence=dict.fromkeys(pairs, 0.6)
     )
     assert sure.label_confidence_.tolist() == [0.6] * 60
 
@@ -164,7 +164,9 @@ def test_numbers_of_nodes_where_there_are_no_ids(tmp_path):
     assert np.array_equal(model.labelled_, nodes)
 
 
-@pytest.mark.parametrize("kind", ["auto", "standardise", "l2", "sqrt", "tfidf", "sqrt-tfidf", "raw"])
+@pytest.mark.parametrize(
+    "kind", ["auto", "standardise", "l2", "sqrt", "tfidf", "sqrt-tfidf", "raw"]
+)
 @pytest.mark.parametrize("counts", [False, True])
 def test_preprocessing_is_that_of_memory(tmp_path, kind, counts):
     graph, _ = awkward_graph()

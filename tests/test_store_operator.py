@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from stores import awkward_graph, stored
 
 from nodegp.disk import Threads, on_disk, using
 from nodegp.disk.graph import StoredRows
 from nodegp.operators import MemoryOperator, operator_of
 from nodegp.store import index_dtype
+from stores import awkward_graph, stored
 
 
 @pytest.mark.parametrize("self_loops", [False, True])
