@@ -65,6 +65,7 @@ def propagation(folder: Path, n_nodes: int, n_edges: int, repeats: int) -> dict[
         started = time.perf_counter()
         result = work()
         seconds.setdefault(name, []).append(time.perf_counter() - started)
+        print(f"{name}: {seconds[name][-1]:.1f} s", file=sys.stderr, flush=True)
         return result
 
     with using(1, memory=64 << 30):
