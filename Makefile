@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check docs bench data clean check-page test-label bench-label
+.PHONY: help setup demo test check docs bench data clean check-page test-label bench-label bench-scale
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  "$$chosen" -m venv --clear $(VENV); \
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[dev,reports,baselines,interop,excel,label,docs]'
+	  --constraint constraints.txt --editable '.[dev,reports,baselines,interop,excel,label,dask,docs]'
 	@touch $@
 
 demo: setup ## fit Cora and show what the library does
@@ -63,6 +63,13 @@ test-label: setup ## the labelling page at length: 200 kills of its server
 
 bench-label: setup ## how long the labelling page takes from key to next question
 	$(BIN)/python benchmarks/label.py
+
+# Takes half an hour, 60 GB of disk in the folder SCALE, and a machine that does nothing else.
+SCALE ?= build/scale
+bench-scale: setup ## graphs from disk: against scipy in memory, then 100 million edges
+	$(BIN)/python benchmarks/scale.py propagation $(SCALE)
+	$(BIN)/python benchmarks/scale.py posterior $(SCALE)
+	$(BIN)/python benchmarks/scale.py whole $(SCALE)
 
 docs: setup ## build the documentation site into build/docs
 	$(BIN)/python scripts/build_command_reference.py

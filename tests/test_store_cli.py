@@ -1,164 +1,104 @@
-"""Stored graphs on the command line: fit, predict, update, explain and evaluate with --store."""
+"""`nodegp prepare`: a folder of tables to a stored graph, from the command line."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import nodegp
-from helpers import run_cli
-from nodegp.app.frontend import OptionError
-from nodegp.app.stored import StoredProject, memory_of, working
-from nodegp.disk import on_disk
-from nodegp.operators import operator_of
-from stores import awkward_graph, stored
+from nodegp.budget import bytes_of
+from nodegp.ingest import size_in_words
+from tables import run, run_json
+from test_store_format import assert_same
+from test_store_prepare import graph_of, tables, write
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A stored graph, tables of labels, and a model that the command line fitted."""
-    path = tmp_path_factory.mktemp("stored")
-    graph, classes = awkward_graph(ids=True)
-    stored(graph, path / "store")
-    order = np.random.default_rng(0).permutation(len(classes))
-    for name, nodes in (("labels", order[:60]), ("more", order[60:70]), ("test", order[50:400])):
-        lines = "".join(f"node {n},class {classes[n]}\n" for n in nodes)
-        (path / f"{name}.csv").write_text("id,label\n" + lines)
-    run_cli("fit", *at(path), "--labels", path / "labels.csv", "-o", path / "model.nodegp")
-    return path
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    nodes, edges = tables(weighted=True, ids="text")
+    nodes["kind"] = "a"
+    write(tmp_path / "n", nodes, "parquet", 3)
+    write(tmp_path / "e", edges, "csv", 2)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def at(folder):
-    return "--store", folder / "store"
+PREPARE = "prepare --nodes n --edges e --id name --source from --target to --weight w -o store"
 
 
-def test_fit_says_what_it_takes_and_what_it_leaves_out(folder, tmp_path):
-    command = ["fit", *at(folder), "--labels", folder / "labels.csv", "-o", tmp_path / "model"]
-    result = run_cli(*command, "--filter", "cosine", "--dry-run", "--memory", "1GiB")
-    assert "passes over edges  10" in result.stdout
-    assert "GiB of 1.00 allowed" in result.stdout
-    assert not (tmp_path / "model").exists()
-    plan = json.loads(run_cli(*command, "--dry-run", "--json").stdout)["plan"]
-    assert plan["passes"] == 0  # there already, since the model of the fixture
-    assert all(step["is_made"] for step in plan["filters"])
-    result = run_cli(*command)
-    assert "links in common and nodes alike, which take all pairs of nodes" in result.stderr
-    assert "60 in 3 classes" in result.stdout
+def test_prepare_says_what_there_is_and_what_came_of_it(folder):
+    done = run(PREPARE)
+    for words in (
+        *("nodes", "40", "150 rows, with weights", "3 dense columns (x0, x1, x2)", "kind (text)"),
+        *("given again or in the other direction", "from a node to itself", "written to store"),
+    ):
+        assert words in done.stdout, words
+    nodes, edges = tables(weighted=True, ids="text")
+    assert_same(nodegp.open_store("store"), graph_of(nodes, edges, "w"))
+    with pytest.raises(FileExistsError, match="--force"):
+        run(PREPARE)
+    found = run_json(f"{PREPARE} --force --features x0,x2")
+    assert found["features"] == 2
+    counted = ("edges", "repeated_edges", "self_loops", "zero_weights", "unknown_edges")
+    assert sum(found[name] for name in counted) == found["edge_rows"] == 150
+    assert found["fingerprint"] == nodegp.open_store("store").fingerprint
+    assert run_json(f"{PREPARE} --force --features none")["features"] == 0
+    assert run(f"{PREPARE} --force --quiet").stdout == ""
 
 
-def test_predictions_are_a_file_for_each_part(folder, tmp_path):
-    out = tmp_path / "predictions"
-    run_cli("predict", folder / "model.nodegp", *at(folder), "-o", out, "--coverage", "0.9")
-    store = nodegp.open_store(folder / "store")
-    files = sorted(out.iterdir())
-    assert [path.name for path in files] == [f"part-{n:05d}.parquet" for n in range(store.n_parts)]
-    tables = [pq.read_table(path) for path in files]
-    ids = [name for table in tables for name in table["id"].to_pylist()]
-    assert ids == [f"node {n}" for n in range(900)]
-    model = nodegp.load(folder / "model.nodegp", store)
-    expected = model.predict_frame(coverage=0.9)
-    assert tables[0].column_names == expected.column_names
-    for name in ("probability", "entropy", "information", "p(class 1)"):
-        found = np.concatenate([table[name].to_numpy() for table in tables])
-        assert np.allclose(found, expected[name].to_numpy(), atol=1e-9)
-    for name in ("label", "set"):
-        found = [value for table in tables for value in table[name].to_pylist()]
-        assert found == expected[name].to_pylist()
-    assert not list((folder / "store" / "work").glob(".model*"))
+def test_a_dry_run_writes_nothing(folder):
+    done = run(f"{PREPARE} --dry-run")
+    for words in ("40", "for the store, up to", "about 1 seconds", "left out"):
+        assert words in done.stdout, words
+    assert not (folder / "store").exists()
+    assert run_json(f"{PREPARE} --dry-run")["nodes"] == "about 40"  # of files of text, a guess
+    assert not (folder / "store").exists()
 
 
-def test_predictions_are_not_written_among_other_files(folder, tmp_path):
-    (tmp_path / "thesis.txt").write_text("mine")
-    command = ["predict", folder / "model.nodegp", *at(folder), "-o", tmp_path]
-    assert "has other files, such as thesis.txt" in run_cli(*command, fails=True).stderr
-    run_cli(*command, "--force")
-    run_cli(*command, "--force")  # over its own
-    assert (tmp_path / "thesis.txt").read_text() == "mine"
+def test_files_that_are_no_tables_are_named(folder):
+    (folder / "e" / "notes.md").write_text("mine")
+    done = run(PREPARE)
+    assert "1 file is no table and left out: e/notes.md" in done.stderr
 
 
-def test_predictions_pass_over_no_edge(folder, tmp_path):
-    project = StoredProject.open(folder / "model.nodegp", folder / "store")
-    project.predict(tmp_path / "out")
-    operators = [operator_of(project.graph, loops) for loops in (False, True)]
-    assert [operator.passes for operator in operators] == [0.0, 0.0]
+def test_words_become_columns(folder):
+    (folder / "t.csv").write_text("name,t\n" + "".join(f"{n},ab cd{n % 3}\n" for n in range(9)))
+    (folder / "f.csv").write_text("a,b\n1,2\n")
+    found = run_json("prepare --nodes t.csv --edges f.csv --text t --svd 2 -o s --memory 200MB")
+    assert (found["features"], found["feature_kind"]) == (2, "dense")
 
 
-def test_update_evaluate_and_explain(folder, tmp_path):
-    model = tmp_path / "model.nodegp"
-    base = ["update", folder / "model.nodegp", *at(folder), "-o", model]
-    result = run_cli(*base, "--labels", folder / "more.csv")
-    assert "10 new, 0 replaced" in result.stdout
-    again = run_cli("update", model, *at(folder), "--labels", folder / "more.csv", fails=True)
-    assert "says nothing new" in again.stderr
-    result = run_cli("evaluate", model, *at(folder), "--labels", folder / "test.csv", "--json")
-    scores = json.loads(result.stdout)["nodegp"]
-    assert scores["n"] == 330  # without those fitted to
-    assert scores["accuracy"] > 0.8
-    result = json.loads(run_cli("explain", model, "node 11", *at(folder), "--json").stdout)
-    shares = sum(one["share"] for one in result["neighbours"]) + result["other_neighbours"]
-    assert np.isclose(shares + result["anywhere"], result["latent_mean"])
+def test_errors_are_one_line(folder):
+    (folder / "e" / "2.csv").write_text("from,to,w\nnobody,é0,1\n")
+    command = [sys.executable, "-m", "nodegp", *PREPARE.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if "no node has" in line]
+    assert line.startswith("nodegp: 1 of 151 edges (first in row 1 of e/2.csv) name ids")
+    assert "Traceback" not in done.stderr
+    assert run_json(f"{PREPARE} --ignore-unknown")["unknown_edges"] == 1
+    journal = folder / "store" / "manifest.json"
+    assert json.loads(journal.read_text())["source"]["edge_rows"]["unknown"] == 1
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("fit --store S --labels L -o m --nodes n.csv", "--nodes and --store"),
-        ("fit --store S --label topic -o m", "--labels FILE"),
-        ("fit --store S --labels L -o m --memory lots", "--memory is an amount such as 4GiB"),
-        ("fit --store S --labels L -o m --memory 20K", "give more with --memory"),
-        ("fit --store S --labels L -o m --cluster local:x", "local:2"),
-        ("fit --nodes n.csv --edges e.csv --label a -o m --memory 4G", "--memory without --store"),
-        ("fit --store nowhere --labels L -o m", "nowhere"),
-        ("predict M --store S", "--out FOLDER"),
-        ("evaluate M --store S", "--labels FILE"),
-        ("evaluate M --store S --labels L --folds 3", "--folds and --store"),
-        ("explain M who --store S", "there is no node 'who'; ids look like node 0"),
-        ("predict M -o out.csv", "--store"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_a_sentence(folder, tmp_path, command, said):
-    names = {"S": folder / "store", "L": folder / "labels.csv", "M": folder / "model.nodegp"}
-    names |= {"m": tmp_path / "m", "nowhere": tmp_path / "nowhere"}
-    result = run_cli(*(names.get(word, word) for word in command.split()), fails=True)
-    assert said in result.stderr
-    assert "Traceback" not in result.stderr
+    ("text", "n_bytes"),
+    [("4GiB", 4 << 30), ("500 MB", 500_000_000), ("2G", 2 << 30), ("1.5gib", 3 << 29),
+     ("123", 123), (77, 77), ("8k", 8192), ("1TB", 10**12)],
+)  # fmt: skip
+def test_sizes_of_memory(text, n_bytes):
+    assert bytes_of(text) == n_bytes
 
 
-def test_a_model_of_another_store_is_refused(folder, tmp_path):
-    other, _ = awkward_graph(seed=5, ids=True)
-    stored(other, tmp_path / "store")
-    command = [
-        "predict",
-        folder / "model.nodegp",
-        "--store",
-        tmp_path / "store",
-        "-o",
-        tmp_path / "o",
-    ]
-    assert "fitted on another graph" in run_cli(*command, fails=True).stderr
+@pytest.mark.parametrize("text", ["", "much", "-1GB", "4GiBs", "1 2"])
+def test_sizes_that_are_none(text):
+    with pytest.raises(ValueError, match="is no size of memory; write it as 4GiB"):
+        bytes_of(text)
 
 
-def test_amounts_of_memory():
-    assert memory_of("4GiB") == memory_of("4G") == memory_of("4gb") == 4 << 30
-    assert memory_of("512MiB") == 512 << 20
-    assert memory_of("1000") == 1000
-    for text in ("", "GiB", "-1G", "4 parsecs"):
-        with pytest.raises(OptionError, match="memory"):
-            memory_of(text)
-
-
-def test_ids_that_are_numbers(tmp_path):
-    graph, classes = awkward_graph()
-    graph = nodegp.Graph(graph.adjacency, graph.features, np.arange(900)[::-1] * 3)
-    stored(graph, tmp_path / "store")
-    lines = "".join(f"{3 * (899 - n)},{classes[n]}\n" for n in range(0, 900, 12))
-    (tmp_path / "labels.csv").write_text("id,label\n" + lines)
-    project = StoredProject.at(tmp_path / "store")
-    with working("1GiB"):
-        project.fit(tmp_path / "labels.csv")
-    assert np.array_equal(project.model.labelled_, np.arange(0, 900, 12))
-    assert project.model.classes_.tolist() == [0, 1, 2]
-    assert project.graph is on_disk(project.graph.store)
+def test_sizes_in_words():
+    found = [size_in_words(n) for n in (0, 999, 1000, 3.4e9, 5e15)]
+    assert found == ["0 bytes", "999 bytes", "1 kB", "3.4 GB", "5e+03 TB"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nodegp
 from nodegp import Graph
 from nodegp.store import StoredGraph, StoreError, index_dtype, open_store, store_graph
-from nodegp.store.keys import Texts, integer_keys, text_keys
+from nodegp.store.keys import Texts, integer_keys, padded, same_texts, text_keys
 from nodegp.store.lookup import IdIndex, write_index
 
 
@@ -331,6 +331,17 @@ def test_texts_come_back_and_have_keys_of_their_own(names):
         assert text_keys(Texts.of([name]))[0] == keys[place]
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.text("ab", max_size=20), st.text("ab", max_size=20)), max_size=9))
+def test_texts_are_compared(pairs):
+    """In words of eight bytes, whatever stands around them."""
+    asked, known = (Texts.of([pair[side] for pair in pairs]) for side in range(2))
+    rows = np.arange(len(pairs))[::-1]
+    starts, stops = known.offsets[:-1][rows], known.offsets[1:][rows]
+    found = same_texts(asked, rows, padded(known.content), starts, stops)
+    assert found.tolist() == [pairs[row][0] == pairs[row][1] for row in rows]
+
+
 def test_whole_numbers_never_share_a_key():
     rng = np.random.default_rng(0)
     numbers = np.unique(np.append(rng.integers(-(2**63), 2**63 - 1, 9999), np.arange(-999, 999)))
@@ -346,8 +357,8 @@ def test_texts_that_share_a_key_are_told_apart(tmp_path, monkeypatch):
     said, _ = write_index(tmp_path, Texts.of(names))
     index = IdIndex.open(tmp_path, said)
 
-    def is_same(nodes, texts):
-        return np.array([names[n] for n in nodes]) == np.array(texts.tolist())
+    def is_same(nodes, texts, rows):
+        return np.array([names[n] == texts[row] for n, row in zip(nodes, rows, strict=True)])
 
     asked = ["n6", "n0", "x", "n3"]
     assert index.find_texts(Texts.of(asked), is_same).tolist() == [6, 0, -1, 3]

@@ -21,7 +21,7 @@ from stores import awkward_graph, stored
 
 @pytest.fixture(params=[(900, 11, 150, 40), (30_000, 20, 20_000, 4_000)], ids=["double", "single"])
 def both(request, tmp_path):
-    """The same graph in memory and stored, and the classes; one is worked on in single precision."""
+    """The same graph in memory and stored, and the classes; one in single precision."""
     n_nodes, n_columns, entries, rows = request.param
     graph, classes = awkward_graph(n_nodes, n_columns, ids=True)
     return graph, stored(graph, tmp_path / "store", entries, rows), classes
@@ -80,7 +80,7 @@ def test_every_filter_and_kernel(tmp_path, filter, kernel):
 
 
 def test_predictions_refits_and_updates_pass_over_no_edge(both):
-    graph, store, classes = both
+    _, store, classes = both
     _, pairs = labels_of(classes)
     model = nodegp.GraphGPClassifier(random_state=0).fit(store, pairs)
     before = passes(store)
@@ -136,7 +136,7 @@ def test_a_saved_model_has_no_graph_and_knows_its_store(both, tmp_path):
 def test_labels_are_pairs(tmp_path):
     graph, classes = awkward_graph(ids=True)
     store = stored(graph, tmp_path / "store")
-    nodes, pairs = labels_of(classes)
+    _, pairs = labels_of(classes)
     ways = [pairs, list(pairs.items()), (list(pairs), list(pairs.values()))]
     found = [
         nodegp.GraphGPClassifier("auto", filter="identity").fit(store, way).predict_proba()
@@ -222,7 +222,7 @@ def test_the_prior_is_that_of_a_dense_filter(tmp_path, kernel, filter):
 
 
 def test_edges_that_take_all_pairs_are_refused(tmp_path):
-    graph, classes = awkward_graph(ids=True)
+    graph, _ = awkward_graph(ids=True)
     store = stored(graph, tmp_path / "store")
     domain = domain_of(on_disk(store), fit_preprocessor(Preprocessing(), store))
     with pytest.raises(ValueError, match="take all pairs of nodes"):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import nodegp
 from nodegp import Graph
 from nodegp.store import open_store, store_graph
+from nodegp.store.runs import MOST_NODES, SortedRuns, edge_keys, rows_of_keys
 from test_store_format import assert_same
 
 
@@ -224,6 +225,58 @@ def test_comments_tabs_and_decimal_commas(tmp_path):
         store = nodegp.prepare(tmp_path / "n.csv", tmp_path / f"{name}.txt", tmp_path / name)
         assert store.n_edges == 2
         assert store.features_of(0).tolist() == [[0.5, 1], [1.25, 2], [-3, 2]]
+
+
+def test_compressed_files(tmp_path):
+    nodes, edges = tables()
+    nodes.to_csv(tmp_path / "n.csv.gz", index=False)
+    edges.to_csv(tmp_path / "e.tsv.gz", index=False, sep="\t")
+    store = nodegp.prepare(tmp_path / "n.csv.gz", tmp_path / "e.tsv.gz", tmp_path / "s")
+    assert_same(store, graph_of(nodes, edges))
+
+
+@pytest.mark.parametrize("ids", [[5, 9, 5, 9, 5], [5, 2**60, 5, 2**60, 5], ["b", "a"] * 2 + ["b"]])
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_ids_that_are_there_twice(tmp_path, monkeypatch, ids, chunk):
+    """Wherever they stand: in one chunk of ids, or in several."""
+    monkeypatch.setattr("nodegp.ingest.node_ids._CHUNK", chunk)
+    first, second = (repr(name) for name in ids[2:4])
+    message = rf"has 3 ids that were there before: {first} in row 3, {second} in row 4, {first} in"
+    with pytest.raises(ValueError, match=message):
+        nodegp.prepare(
+            pd.DataFrame({"name": ids}), pd.DataFrame({"a": ids, "b": ids}), tmp_path / "s"
+        )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_runs_and_ranges_of_any_size_give_the_same(tmp_path_factory, data):
+    """Sorting on disk is sorting, with the largest of what equal keys carry."""
+    folder = tmp_path_factory.mktemp("runs")
+    number = st.sampled_from([0, 1, 2, 3, 700, 2**31, 2**32 - 1])
+    rows = data.draw(st.lists(st.tuples(number, number, st.integers(1, 9)), max_size=60))
+    runs = SortedRuns(folder, carries=True, is_largest=True)
+    for row in rows:
+        entry = [np.array([value]) for value in row]
+        runs.add(edge_keys(*entry[:2]), entry[2].astype(float))
+        if data.draw(st.booleans()):
+            runs.flush()
+    runs.flush()
+    start = data.draw(number)
+    found = {}
+    for first, stop, (keys, weights) in runs.ranges(data.draw(st.integers(1, 50)), start):
+        lengths, columns = rows_of_keys(keys, first, first, MOST_NODES)  # of no row
+        assert len(lengths) == 0
+        assert columns.dtype == np.int64
+        for key, weight in zip(keys.tolist(), weights.tolist(), strict=True):
+            assert first <= key >> 32 < stop
+            found[key >> 32, key & (2**32 - 1)] = weight
+    expected: dict[tuple[int, int], int] = {}
+    for i, j, weight in rows:
+        if i >= start:
+            expected[i, j] = max(weight, expected.get((i, j), 0))
+    assert found == expected
+    assert list(found) == sorted(found)
 
 
 # --- errors -------------------------------------------------------------------------------------

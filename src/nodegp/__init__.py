@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nodegp import app as app
     from nodegp import budget as budget
     from nodegp import datasets as datasets
+    from nodegp import disk as disk
     from nodegp import evaluation as evaluation
     from nodegp import filters as filters
     from nodegp import inducing as inducing
@@ -57,6 +58,7 @@ _MODULES = [
     "app",
     "budget",
     "datasets",
+    "disk",
     "evaluation",
     "filters",
     "inducing",

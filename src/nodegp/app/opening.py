@@ -23,6 +23,12 @@ def open_model(path: str | Path) -> tuple[GraphGPClassifier, dict[str, Any]]:
     model = load(path)
     if not isinstance(model, GraphGPClassifier):
         raise ValueError(f"{path} holds a {type(model).__name__}; a project works with classifiers")
+    if model.graph_ is None and "store" in model.model_.known_by:
+        raise OptionError(
+            f"{path} was fitted on a stored graph, which it does not carry: name the folder with "
+            "`store`",
+            "store",
+        )
     if model.graph_ is None:
         raise ValueError(
             f"{path} was saved without its graph; save it with include_graph=True, or use "

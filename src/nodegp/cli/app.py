@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nodegp import plugins
-from nodegp.cli import labelling, models, tables
+from nodegp.cli import labelling, models, stores, tables
 
 __all__ = ["app", "main"]
 
@@ -28,7 +28,7 @@ _OWN = "Your own graph"
 _PAPER = "The paper and its data"
 for _command in (
     *(tables.example, tables.fit, tables.predict, models.evaluate, tables.query),
-    *(labelling.label, models.update, models.explain, models.info),
+    *(labelling.label, models.update, models.explain, models.info, stores.prepare),
 ):
     app.command(rich_help_panel=_OWN)(_command)
 app.command(rich_help_panel=_PAPER)(models.demo)

@@ -22,6 +22,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
     "Your tables": {
         "nodes": f"Table with a row per node: {_FILES}.",
         "edges": f"Table with a row per edge: {_FILES}.",
+        "prepare nodes": f"File or folder with a row per node: {_FILES}.",
+        "prepare edges": f"File or folder with a row per edge: {_FILES}.",
         "id": "Column of the nodes' ids; the first by default.",
         "fit label": "Column of the labels, empty where there is none.",
         "fit labels": "Table of ids and labels, if they are not among the nodes.",
@@ -32,7 +34,10 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "weight": "Column of the edges' weights.",
         "features": "Columns that are features, with commas; by default all that hold numbers, but "
         "for ids and the like; none for no column. Text in them is taken for categories.",
+        "prepare features": "Columns that are features, with commas; by default all that hold "
+        "numbers or lists of them, but for ids and the like; none for no column.",
         "exclude": "Columns that are no features.",
+        "prepare exclude": "Columns that are no features, such as labels.",
         "fit show": "Columns to show people of a node, such as its title; text columns by default.",
         "label show": "Columns to show of a node, the title first; text columns by default, or "
         "those that the model remembers.",
@@ -40,6 +45,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "explain show": "Columns to show of a node; by default those that the model remembers.",
         "predict show": "Columns that the model remembers, to set beside the ids.",
         "text": "Columns of text, whose words become features.",
+        "svd": "Reduce words and other wide sparse features to so many dense columns: 128.",
         "categorical": "Columns of categories, if they look like numbers.",
         "features_npy": "Dense features (numpy .npy), rows in the order of the nodes.",
         "features_npz": "Sparse features (scipy .npz), rows in the order of the nodes.",
@@ -47,6 +53,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "graph": "GraphML, GEXF or GML in place of --nodes and --edges; attributes are columns.",
         "knn": "Without edges: link each node to so many nearest by features.",
         "classes_anyway": "Take numbers for classes though nearly all of them differ.",
+        "prepare ignore_unknown": "Leave out edges of ids that no node has, up to half of all.",
         "ignore_unknown": "Leave out edges and labels of ids that no node has, up to half of all.",
         "sep": "What separates fields of text: a character, tab or space; found out by default.",
         "encoding": "Encoding of text, such as cp1252; found out by default.",
@@ -95,7 +102,11 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "seed": "For whatever is drawn at random.",
         "force": "Replace a file that nodegp did not write, or that has answers in it.",
         "example force": "Write over files that are there.",
+        "prepare force": "Replace a stored graph that is there.",
         "fit out": "The model file to write.",
+        "prepare out": "The folder to write.",
+        "prepare memory": "About how much memory to take, such as 4GiB or 500MB.",
+        "prepare dry_run": "Say what there is and what it will take, and write nothing.",
         "predict out": "Where to: .csv, .tsv (also .gz) or .parquet; else CSV on screen. With "
         "--store a folder, for one Parquet file of each part.",
         "query out": "Table to fill in: .csv, .tsv or .parquet.",
@@ -131,7 +142,7 @@ _ARGUMENTS = {
 _KINDS: dict[Any, str] = {
     Path: "folder model nodes edges labels features_npy features_npz features_table graph out "
     "report guideline journal export store",
-    int: "knn seed count folds doubtful port",
+    int: "knn seed count folds doubtful port svd",
     float: "coverage abstain_below random_share confidence",
     bool: "ignore_unknown as_json quiet new_classes force classes_anyway verbose demo suggestions "
     "apply open dry_run",
@@ -153,6 +164,7 @@ _DEFAULTS: dict[str, Any] = {
     "doubtful": 5,
     "explain count": 8,
     "label strategy": "hybrid",
+    "memory": "1GiB",
     "open": True,
     "query count": 10,
     "random_share": 0.1,
@@ -160,7 +172,7 @@ _DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "strategy": "sopt",
 }
-_LEAST = {"count": 1, "doubtful": 0, "folds": 2, "knn": 1, "port": 1}
+_LEAST = {"count": 1, "doubtful": 0, "folds": 2, "knn": 1, "port": 1, "svd": 1}
 
 
 def takes(names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

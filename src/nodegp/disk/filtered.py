@@ -27,6 +27,7 @@ from nodegp.files import write_atomically
 from nodegp.identity import fingerprint
 from nodegp.preprocessing import Preprocessor
 from nodegp.store import StoredGraph
+from nodegp.store.arrays import writing
 
 __all__ = ["FilteredMatrix", "block_width"]
 
@@ -117,7 +118,8 @@ class FilteredMatrix:
             if blocks is None:
                 edges = range(0, self.shape[1], width)
                 blocks = [(start, min(start + width, self.shape[1])) for start in edges]
-                write_atomically(self._folder / _PLAN, json.dumps(blocks).encode())
+                with writing(self._folder / _PLAN):
+                    write_atomically(self._folder / _PLAN, json.dumps(blocks).encode())
             done, total = [0], len(blocks) * max(self._recursion.order, 1)
 
             def hop() -> None:

@@ -13,7 +13,7 @@ from nodegp.ingest.sources import Source
 from nodegp.io.ids import TEXT, examples, ids_of
 from nodegp.store.arrays import index_dtype, write_array, write_blocks
 from nodegp.store.building import Building
-from nodegp.store.keys import Texts, integer_keys, text_keys
+from nodegp.store.keys import Texts, integer_keys, padded, same_texts, text_keys
 from nodegp.store.lookup import IdIndex, fits_table
 from nodegp.store.parts import Records, write_ids
 from nodegp.store.runs import SortedRuns
@@ -36,6 +36,8 @@ class NodeIds:
         self._folder = building.subfolder(_FOLDER)
         self.n_nodes = 0
         self.is_text = False
+        self._stops: list[int] = []  # of each chunk, the node after its last
+        self._is_text: list[bool] = []
         self._index: IdIndex | None = None
         self._said: dict[str, Any] = {}
 
@@ -71,7 +73,9 @@ class NodeIds:
             building.record("all ids", n_nodes=n_done)
         entries = building.entries("ids")
         self.n_nodes = entries[-1]["n_nodes"]
-        self.is_text = any(entry["is_text"] for entry in entries)
+        self._stops = [entry["n_nodes"] for entry in entries]
+        self._is_text = [entry["is_text"] for entry in entries]
+        self.is_text = any(self._is_text)
 
     def _files(self) -> Iterator[tuple[Any, str]]:
         return zip(self._source.files, self._names, strict=True)
@@ -83,7 +87,7 @@ class NodeIds:
         if is_text:
             texts = texts_of(parts)
             write_array(self._folder / f"{name}.offsets.npy", texts.offsets)
-            write_array(self._folder / f"{name}.text.npy", texts.content)
+            write_array(self._folder / f"{name}.text.npy", padded(texts.content))
             bounds = [0, 0]
         else:
             numbers = np.concatenate([part.to_numpy() for part in parts])
@@ -100,9 +104,9 @@ class NodeIds:
             name = f"{entry['chunk']:05d}"
             ids: Ids
             if entry["is_text"]:
-                ids = Texts(
-                    *(np.load(self._folder / f"{name}.{a}.npy") for a in ("offsets", "text"))
-                )
+                offsets = np.load(self._folder / f"{name}.offsets.npy")
+                content = np.load(self._folder / f"{name}.text.npy")
+                ids = Texts(offsets, content[: offsets[-1]])
             else:
                 ids = np.load(self._folder / f"{name}.npy")
                 if self.is_text:  # one way to be written, so nothing is lost
@@ -228,8 +232,7 @@ class NodeIds:
             raise RuntimeError("the index is not written yet")
         if self.is_text:
             texts = texts_of([names])
-            found: np.ndarray = self._index.find_texts(texts, self._have_texts)
-            return found
+            return self._index.find_texts(texts, self._have_texts)
         if names.type != TEXT:
             return self._index.find_integers(_numbers(names))
         # Text that is no number as it would be written is no node's id.
@@ -237,41 +240,27 @@ class NodeIds:
         values = pc.if_else(is_number, names, pa.scalar("0", TEXT)).cast(pa.int64())
         return np.where(_numbers(is_number), self._index.find_integers(_numbers(values)), -1)
 
-    def _have_texts(self, nodes: np.ndarray, texts: Texts) -> np.ndarray:
+    def _have_texts(self, nodes: np.ndarray, texts: Texts, asked: np.ndarray) -> np.ndarray:
         """Which of these nodes have these texts: only keys that are there are compared."""
-        lengths = np.diff(texts.offsets)
         result = np.zeros(len(nodes), bool)
-        entries = self._building.entries("ids")
-        stops = np.array([entry["n_nodes"] for entry in entries])
-        chunks = np.searchsorted(stops, nodes, side="right")
+        chunks = np.searchsorted(self._stops, nodes, side="right")
         for chunk in np.unique(chunks).tolist():
-            start = 0 if chunk == 0 else int(stops[chunk - 1])
+            start = 0 if chunk == 0 else self._stops[chunk - 1]
             offsets, content = self._mapped(chunk)
             rows = np.flatnonzero(chunks == chunk)
             places = nodes[rows] - start
-            begins = offsets[places]
-            same = (offsets[places + 1] - begins) == lengths[rows]
-            result[rows] = same
-            rows, begins = rows[same], begins[same]
-            # Byte by byte of all texts at once.
-            sizes = lengths[rows]
-            ends = np.cumsum(sizes)
-            within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
-            mine = texts.content[np.repeat(texts.offsets[rows], sizes) + within]
-            theirs = content[np.repeat(begins, sizes) + within]
-            is_other = np.zeros(len(rows), bool)
-            is_other[np.repeat(np.arange(len(rows)), sizes)[mine != theirs]] = True
-            result[rows[is_other]] = False
+            starts, stops = offsets[places], offsets[places + 1]
+            result[rows] = same_texts(texts, asked[rows], content, starts, stops)
         return result
 
     def _mapped(self, chunk: int) -> tuple[np.ndarray, np.ndarray]:
-        entry = self._building.entries("ids")[chunk]
-        name = f"{entry['chunk']:05d}"
-        if entry["is_text"]:
+        """Where each text of a chunk begins, and the bytes of all of them, padded."""
+        name = f"{chunk:05d}"
+        if self._is_text[chunk]:
             offsets = np.load(self._folder / f"{name}.offsets.npy", mmap_mode="r")
             return offsets, np.load(self._folder / f"{name}.text.npy", mmap_mode="r")
         texts = texts_of([pa.array(np.load(self._folder / f"{name}.npy"))])
-        return texts.offsets, texts.content
+        return texts.offsets, padded(texts.content)
 
     def examples(self) -> str:
         return examples([name for _, name in self._at([0, 1, 2])])

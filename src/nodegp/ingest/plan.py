@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,17 +11,22 @@ import pyarrow.parquet
 
 from nodegp.ingest.columns import Columns
 from nodegp.ingest.sources import Source
+from nodegp.io.format import open_bytes
 from nodegp.io.formats import Parquet
 from nodegp.io.tables import TableFile
 from nodegp.io.words import amount, listed
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "size_in_words"]
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 # Measured with 10 million nodes and 100 million edges on two shared cores and a disk of 1 GB/s.
 _SECONDS_OF_EDGE = 1.0e-6
 _SECONDS_OF_NUMBER = 2.0e-8
 _SECONDS_OF_TEXT_BYTE = 2.0e-8  # of a text file
-_ROWS = 1 << 12  # of a text file, that show how long its rows are
+_ROWS = 1 << 12  # of a text file, that show whether it has any
+_START = 1 << 20  # bytes of it, that show how long they are
+_UNZIPPED = 4  # times as large as a compressed file, about
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class Plan:
     def facts(self) -> list[tuple[str, str]]:
         """For people to read."""
         about = "" if self.is_exact else "about "
-        size, peak = (f"{n / 1e9:.3g} GB" for n in (self.store_bytes, self.peak_bytes))
+        size, peak = map(size_in_words, (self.store_bytes, self.peak_bytes))
         facts = [
             ("nodes", f"{about}{self.n_nodes:,}"),
             ("edges", f"{about}{self.n_edges:,} rows{', with weights' * self.is_weighted}"),
@@ -98,6 +104,12 @@ class Plan:
             reasons = listed([f"{name} ({why})" for name, why in self.left_out.items()])
             facts.insert(3, ("left out", reasons))
         return facts
+
+
+def size_in_words(n_bytes: float) -> str:
+    """Such as 3.4 GB."""
+    exponent = min(max(int(math.log10(max(n_bytes, 1))) // 3, 0), 4)
+    return f"{n_bytes / 1000**exponent:.3g} {_UNITS[exponent]}"
 
 
 def _time(seconds: float) -> str:
@@ -115,9 +127,10 @@ def _rows(file: TableFile) -> tuple[int, bool]:
     table = next(islice(file.batches(file.names[:1], {}, _ROWS), 1), None)
     if table is None:
         return 0, True
-    with Path(file.path).open("rb") as content:
-        start = content.read(1 << 20)
+    with open_bytes(file.path) as content:
+        start = content.read(_START)
     n_lines = max(start.count(b"\n"), 1)
-    if len(start) < 1 << 20:
+    if len(start) < _START:
         return max(n_lines - 1, len(table)), False
-    return int(Path(file.path).stat().st_size / len(start) * n_lines), False
+    size = file.path.stat().st_size * (_UNZIPPED if file.path.suffix == ".gz" else 1)
+    return int(size / len(start) * n_lines), False

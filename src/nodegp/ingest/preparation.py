@@ -7,6 +7,7 @@ is recorded, so that whoever is killed goes on where it was.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from nodegp.budget import bytes_of
 from nodegp.ingest.columns import Columns, look
 from nodegp.ingest.edges import EdgeReader
 from nodegp.ingest.node_ids import NodeIds
-from nodegp.ingest.plan import Plan
+from nodegp.ingest.plan import Plan, size_in_words
 from nodegp.ingest.sources import Source
 from nodegp.ingest.wide import WideFeatures
 from nodegp.io.tables import Column
@@ -37,7 +38,7 @@ from nodegp.store.runs import MOST_NODES
 __all__ = ["Preparation", "prepare"]
 
 _PATIENCE = 2.0  # seconds between two lines of progress
-_BYTES_OF_ENTRY = 96  # that sorting takes for each, with its weight and all copies
+_BYTES_OF_ENTRY = 128  # that sorting takes for each, with its weight and all copies
 _LEAST_MEMORY = 64 << 20
 
 Tell = Callable[[str], object]
@@ -125,6 +126,7 @@ class Preparation:
     @classmethod
     def of(cls, nodes: Any, edges: Any, path: str | Path, **options: Any) -> Preparation:
         """See :func:`prepare`."""
+        options.setdefault("part_entries", PART_ENTRIES)
         sep, encoding = options.pop("sep"), options.pop("encoding")
         for name in ("features", "exclude", "text"):
             if isinstance(options[name], str | int):
@@ -176,6 +178,11 @@ class Preparation:
                 say.now(f"going on with {self.path}, which was begun before")
             elif building.has_begun_anew:
                 say.now(f"{self.path} was begun with other tables or settings: starting again")
+            if (free := shutil.disk_usage(self.path).free) < self.plan().peak_bytes:
+                say.now(
+                    f"{self.path} may need {size_in_words(self.plan().peak_bytes)} of disk while "
+                    f"it is made, and there are {size_in_words(free)}"
+                )
             self._write(building, say)
         return open_store(self.path)
 
@@ -271,4 +278,5 @@ class _Teller:
     def now(self, line: str) -> None:
         self._last = time.monotonic()
         if self._progress is not None:
-            self._progress(f"{line} ({self._last - self._began:.0f} s so far)")
+            seconds = self._last - self._began
+            self._progress(line if seconds < 1 else f"{line} ({seconds:.0f} s so far)")

@@ -26,6 +26,9 @@ from nodegp.io.words import short
 __all__ = ["FORMATS", "Delimited", "Format", "Parquet", "endings", "format_of", "reading"]
 
 
+_BUFFER = 1 << 16  # bytes of a column that are read at a time where a file is read in batches
+
+
 class Parquet(Format):
     """Parquet, which knows the types of its columns."""
 
@@ -46,7 +49,8 @@ class Parquet(Format):
         names: Names | None,
         n_rows: int,
     ) -> Iterator[pa.Table]:
-        with pa.parquet.ParquetFile(path) as file:
+        # Page by page: a file may have all its rows in one group, which is read ahead otherwise.
+        with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
             for batch in file.iter_batches(n_rows, columns=list(columns), use_threads=False):
                 batch.validate(full=True)
                 yield pa.Table.from_batches([batch])

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["Texts", "integer_keys", "text_keys"]
+__all__ = ["Texts", "integer_keys", "padded", "same_texts", "text_keys"]
 
 # The finaliser of splitmix64 (Steele, Lea and Flood 2014), which is one to one.
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -59,20 +59,50 @@ def text_keys(texts: Texts) -> np.ndarray:
     """A key for each text, (n,) uint64: its words of eight bytes, mixed in one after the other."""
     starts, stops = texts.offsets[:-1], texts.offsets[1:]
     keys = _mixed((stops - starts).view(np.uint64) + _STEP)
-    padded = np.concatenate([texts.content, np.zeros(_WORD, np.uint8)])
-    # Eight bytes from each place on, read as a number: a view, which copies nothing.
-    words = np.ndarray((len(padded) - _WORD + 1,), "<u8", padded, strides=(1,))
+    words = _words(padded(texts.content))
     rows = np.flatnonzero(stops > starts)
     place = starts[rows]
     while len(rows):
-        n_bytes = np.minimum(stops[rows] - place, _WORD).astype(np.uint64)
-        unused = np.uint64(8) * (np.uint64(_WORD) - n_bytes)
+        unused = _unused_bits(stops[rows] - place)
         word = (words[place] << unused) >> unused  # without what belongs to the next text
         keys[rows] = _mixed((keys[rows] ^ word) + _STEP)
         place = place + _WORD
         is_longer = place < stops[rows]
         rows, place = rows[is_longer], place[is_longer]
     return keys
+
+
+def padded(content: np.ndarray) -> np.ndarray:
+    """Bytes with some more behind them, so that there are eight from each place on."""
+    return np.concatenate([content, np.zeros(_WORD, np.uint8)])
+
+
+def same_texts(
+    texts: Texts, rows: np.ndarray, others: np.ndarray, starts: np.ndarray, stops: np.ndarray
+) -> np.ndarray:
+    """Which of these rows are the texts between some places of :func:`padded` bytes, (n,) bool."""
+    mine, theirs = _words(padded(texts.content)), _words(others)
+    places = texts.offsets[rows]
+    lengths = texts.offsets[rows + 1] - places
+    is_same: np.ndarray = lengths == stops - starts
+    left, done = np.flatnonzero(is_same & (lengths > 0)), 0
+    while len(left):
+        word = mine[places[left] + done] ^ theirs[starts[left] + done]
+        is_other = (word << _unused_bits(lengths[left] - done)) != 0
+        is_same[left[is_other]] = False
+        done += _WORD
+        left = left[~is_other & (lengths[left] > done)]
+    return is_same
+
+
+def _words(content: np.ndarray) -> np.ndarray:
+    """Eight bytes from each place on, read as a number: a view, which copies nothing."""
+    return np.ndarray((len(content) - _WORD + 1,), "<u8", content, strides=(1,))
+
+
+def _unused_bits(n_bytes: np.ndarray) -> np.ndarray:
+    """Of the last word of a text that has so many bytes left."""
+    return np.uint64(8) * (np.uint64(_WORD) - np.minimum(n_bytes, _WORD).astype(np.uint64))
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from nodegp.store.keys import Texts, integer_keys, text_keys
 
 __all__ = ["IdIndex", "fits_table", "write_index", "write_range"]
 
+IsSame = Callable[[np.ndarray, Texts, np.ndarray], np.ndarray]
 _SPREAD = 2  # a table may have so many places for each node
 
 
@@ -58,17 +59,17 @@ class IdIndex:
             return np.where(is_there, places, -1)
         return self._first(integer_keys(numbers))[0]
 
-    def find_texts(self, texts: Texts, is_same: Callable[[np.ndarray, Texts], np.ndarray]) -> Any:
+    def find_texts(self, texts: Texts, is_same: IsSame) -> np.ndarray:
         """The nodes with these texts for ids, -1 where there is none, (n,) int64.
 
-        ``is_same`` says which of some nodes have these texts, one each: two texts may share a key.
+        ``is_same`` says which of some nodes have the texts of some rows, one each: two texts may
+        share a key.
         """
         keys = text_keys(texts)
         nodes, place = self._first(keys)
         doubtful = np.flatnonzero(nodes >= 0)
         while len(doubtful) and self.keys is not None and self.nodes is not None:
-            chosen = _taken(texts, doubtful)
-            doubtful = doubtful[~is_same(nodes[doubtful], chosen)]
+            doubtful = doubtful[~is_same(nodes[doubtful], texts, doubtful)]
             # Another with the same key comes right after.
             place[doubtful] += 1
             inside = np.minimum(place[doubtful], len(self.keys) - 1)
@@ -88,14 +89,6 @@ class IdIndex:
         inside = np.minimum(place, len(self.keys) - 1)
         is_there = self.keys[inside] == keys
         return np.where(is_there, self.nodes[inside].astype(np.int64), -1), place
-
-
-def _taken(texts: Texts, rows: np.ndarray) -> Texts:
-    lengths = np.diff(texts.offsets)[rows]
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    places = np.arange(offsets[-1]) + np.repeat(texts.offsets[rows] - offsets[:-1], lengths)
-    return Texts(offsets, texts.content[places])
 
 
 def write_range(folder: Path, n_nodes: int) -> tuple[dict[str, Any], dict[str, FileRecord]]:

@@ -194,12 +194,13 @@ class StoredGraph:
     def find(self, ids: np.ndarray | Texts) -> np.ndarray:
         """The nodes with these ids, which must be of the store's kind; -1 where there is none."""
         if isinstance(ids, Texts):
-            found: np.ndarray = self._index.find_texts(ids, self._have_texts)
-            return found
+            return self._index.find_texts(ids, self._have_texts)
         return self._index.find_integers(ids)
 
-    def _have_texts(self, nodes: np.ndarray, texts: Texts) -> np.ndarray:
-        return self.ids_at(nodes) == np.array(texts.tolist(), dtype=object)
+    def _have_texts(self, nodes: np.ndarray, texts: Texts, rows: np.ndarray) -> np.ndarray:
+        names = np.array([texts[row] for row in rows.tolist()], dtype=object)
+        is_same: np.ndarray = self.ids_at(nodes) == names
+        return is_same
 
     @cached_property
     def _index(self) -> IdIndex:
