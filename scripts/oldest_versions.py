@@ -1,6 +1,6 @@
 """Print the lowest versions that pyproject.toml allows, as requirements for pip.
 
-    python scripts/oldest_versions.py                  # of the library and the extras that tests use
+    python scripts/oldest_versions.py                        # of the library and some extras
     python scripts/oldest_versions.py --but torch==2.13.0    # a release that can be had here
 
 `make test-oldest` installs them into build/oldest and runs the tests with them. torch is the

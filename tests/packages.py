@@ -37,7 +37,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def build(out: Path, *kinds: str) -> list[Path]:
-    """Build packages with the installed backend, so that no network is needed; by default the source
-    package, and the wheel from that."""
+    """Build packages with the installed backend, so that no network is needed; by default the
+    source package, and the wheel from that."""
     run_python("-m", "build", *kinds, "--no-isolation", "--outdir", str(out), str(ROOT), cwd=out)
     return sorted(out.iterdir())

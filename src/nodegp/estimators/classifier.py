@@ -61,7 +61,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     engine : "dual" (default), "adam" (the paper's), or an Engine
     calibrate : bool, optional
         Whether a temperature is fitted on leave-one-out predictions; by default the recipe's: yes,
-        but for "paper". It never changes which class is likeliest.
+        except for "paper". The temperature never changes which class is likeliest; the shares of
+        classes that go with it (``class_weights_``) may, where two are close.
     unlabelled : default -1
         The value in y that means no label; None and NaN mean it too.
     random_state : int, Generator or RandomState, optional
