@@ -84,6 +84,20 @@ def write_tables() -> None:
             cites.writerow([f"p{n}", f"p{(n + 1) % 20}"])
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "api").glob("*.md")), ids=name_of)
+def test_the_reference_has_an_example_for_each_class(page):
+    """Whatever class is described is in a block that was run; base classes stand for others."""
+    text, code = page.read_text(), "\n".join(blocks(page, "python"))
+    described = re.findall(r"^::: \S+?(\w+)$", text, re.M)
+    for members in re.findall(r"members: \[(.*)\]", text):
+        described += members.split(", ")
+    base = {"Kernel", "Filter", "Spectral", "Likelihood", "Inducing", "Prior", "FieldDesign"}
+    made = {"Sum", "Product", "Scaled", "WeightedRows", "Explanation", "Budget"}  # by what they do
+    for name in set(described) - base - made:
+        if name[0].isupper():
+            assert re.search(rf"\b{name}\b", code), f"{page.name} has no example of {name}"
+
+
 # --- commands -------------------------------------------------------------------------------------
 
 
