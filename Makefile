@@ -70,7 +70,7 @@ test-oldest: ## the tests with the lowest versions that pyproject.toml allows, i
 	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check \
 	  --requirement build/oldest/versions.txt pytest pytest-xdist hypothesis httpx psutil build hatchling
 	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --no-deps --no-build-isolation --editable .
+	  --no-deps --editable .
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	  build/oldest/bin/python -m pytest -n 2 $(TESTS)
 
