@@ -80,6 +80,7 @@ bench-label: setup ## how long the labelling page takes from key to next questio
 docs: setup ## build the documentation site into build/docs
 	$(BIN)/python scripts/build_command_reference.py
 	$(BIN)/python scripts/build_model_figure.py
+	$(BIN)/python scripts/build_figures.py
 	$(BIN)/python -m mkdocs build --strict
 
 bench: setup ## run the benchmarks
