@@ -1,6 +1,6 @@
 """Print the lowest versions that pyproject.toml allows, as requirements for pip.
 
-    python scripts/oldest_versions.py                        # of the library and some extras
+    python scripts/oldest_versions.py                        # of the library and its extras
     python scripts/oldest_versions.py --but torch==2.13.0    # a release that can be had here
 
 `make test-oldest` installs them into build/oldest and runs the tests with them. torch is the
@@ -15,7 +15,8 @@ import tomllib
 from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
-EXTRAS = ("reports", "interop", "excel", "label")
+EXTRAS = ("baselines", "reports", "interop", "excel", "label")
+FOR_TESTS = ("pandas", "polars")  # of the extra dev, whose tools are taken as they are
 _FLOOR = re.compile(r"([\w.-]+)(?:\[[\w,]+\])?>=([\w.]+)")
 
 
@@ -25,6 +26,8 @@ def floors(extras: tuple[str, ...] = EXTRAS) -> dict[str, str]:
     wanted = [*project["dependencies"]]
     for extra in extras:
         wanted += project["optional-dependencies"][extra]
+    tools = project["optional-dependencies"]["dev"]
+    wanted += [tool for tool in tools if tool.startswith(FOR_TESTS)]
     found = {}
     for requirement in wanted:
         match = _FLOOR.match(requirement)
