@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import doctest
 import importlib.util
 import re
 import runpy
@@ -82,6 +83,20 @@ def write_tables() -> None:
         for n, topic in enumerate(topics):
             papers.writerow([f"p{n}", topic if n % 3 else "", 1990 + n, words[topic]])
             cites.writerow([f"p{n}", f"p{(n + 1) % 20}"])
+
+
+WITH_EXAMPLES = [
+    path for path in sorted((ROOT / "src").rglob("*.py")) if ">>> " in path.read_text("utf-8")
+]
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES, ids=name_of)
+def test_examples_in_docstrings_run(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = ".".join(module.relative_to(ROOT / "src").with_suffix("").parts)
+    failed, tried = doctest.testmod(importlib.import_module(name))
+    assert tried > 0
+    assert failed == 0
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "api").glob("*.md")), ids=name_of)
