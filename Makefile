@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check docs bench data clean check-page test-label bench-label bench-scale
+.PHONY: help setup demo test check docs bench data clean check-page test-label test-oldest bench-label bench-scale
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,19 @@ test-label: setup ## the labelling page at length: 200 kills of its server
 	NODEGP_LABEL_KILLS=200 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -v tests/test_label_*.py
 
+# torch by itself: `make test-oldest TORCH=2.4.0` where that release can be had.
+TORCH ?= 2.13.0
+TESTS ?= tests
+test-oldest: ## the tests with the lowest versions that pyproject.toml allows, in build/oldest
+	test -x build/oldest/bin/python || $(or $(PYTHON),python3) -m venv build/oldest
+	build/oldest/bin/python scripts/oldest_versions.py --but torch==$(TORCH) > build/oldest/versions.txt
+	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --requirement build/oldest/versions.txt pytest pytest-xdist hypothesis httpx psutil build hatchling
+	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --editable .
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	  build/oldest/bin/python -m pytest -n 2 $(TESTS)
+
 bench-label: setup ## how long the labelling page takes from key to next question
 	$(BIN)/python benchmarks/label.py
 
@@ -74,6 +87,7 @@ bench-scale: setup ## graphs from disk: against scipy in memory, then 100 millio
 docs: setup ## build the documentation site into build/docs
 	$(BIN)/python scripts/build_command_reference.py
 	$(BIN)/python scripts/build_model_figure.py
+	$(BIN)/python scripts/build_figures.py
 	$(BIN)/python -m mkdocs build --strict
 
 bench: setup ## run the benchmarks

@@ -20,9 +20,9 @@ NAMES = np.array(["ant", "bee", "cat"])
 FIT = "fit --nodes nodes.csv --edges edges.csv --id node --label kind -o model.nodegp"
 
 
-def run(line: str, code: int = 0) -> Any:
+def run(line: str, code: int = 0, columns: int = 120) -> Any:
     """Run a command in this process; bad input is an exception here, a line in `main`."""
-    done = CliRunner().invoke(app, shlex.split(line), env={"COLUMNS": "120"})
+    done = CliRunner().invoke(app, shlex.split(line), env={"COLUMNS": str(columns)})
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == code, done.output

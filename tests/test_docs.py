@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import doctest
 import importlib.util
 import re
 import runpy
@@ -21,8 +22,15 @@ from nodegp.cli.app import app
 from tables import rows_of, run, write_csv
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import build_figures  # noqa: E402
+
+DRAWINGS = build_figures.drawings()
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 PAGES = [README, *sorted(DOCS.rglob("*.md"))]
+TOUR = DOCS / "tour.md"  # runs as a whole, below
+TWO_SCREENS = 80  # lines
 COMMAND_LINE = typer.main.get_command(app)
 HAS_MKDOCS = importlib.util.find_spec("mkdocs") is not None
 
@@ -47,7 +55,9 @@ def prose(page: Path) -> str:
 # --- Python ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name_of)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p != TOUR and blocks(p, "python")], ids=name_of
+)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_tables()
@@ -73,6 +83,34 @@ def write_tables() -> None:
         for n, topic in enumerate(topics):
             papers.writerow([f"p{n}", topic if n % 3 else "", 1990 + n, words[topic]])
             cites.writerow([f"p{n}", f"p{(n + 1) % 20}"])
+
+
+WITH_EXAMPLES = [
+    path for path in sorted((ROOT / "src").rglob("*.py")) if ">>> " in path.read_text("utf-8")
+]
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES, ids=name_of)
+def test_examples_in_docstrings_run(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = ".".join(module.relative_to(ROOT / "src").with_suffix("").parts)
+    failed, tried = doctest.testmod(importlib.import_module(name))
+    assert tried > 0
+    assert failed == 0
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "api").glob("*.md")), ids=name_of)
+def test_the_reference_has_an_example_for_each_class(page):
+    """Whatever class is described is in a block that was run; base classes stand for others."""
+    text, code = page.read_text(), "\n".join(blocks(page, "python"))
+    described = re.findall(r"^::: \S+?(\w+)$", text, re.M)
+    for members in re.findall(r"members: \[(.*)\]", text):
+        described += members.split(", ")
+    base = {"Kernel", "Filter", "Spectral", "Likelihood", "Inducing", "Prior", "FieldDesign"}
+    made = {"Sum", "Product", "Scaled", "WeightedRows", "Explanation", "Budget"}  # by what they do
+    for name in set(described) - base - made:
+        if name[0].isupper():
+            assert re.search(rf"\b{name}\b", code), f"{page.name} has no example of {name}"
 
 
 # --- commands -------------------------------------------------------------------------------------
@@ -112,6 +150,56 @@ def test_the_commands_for_newcomers_run_from_the_example_to_the_end(source, tmp_
             write_csv(Path("ask.csv"), [["paper", "topic"], *[[p, answers[p]] for p in asked]])
         run(line.partition("#")[0].removeprefix("nodegp "))
     assert nodegp.load("topics.nodegp").labelled_.size == 50
+
+
+def test_the_tour_runs_from_the_first_command_to_the_last(tmp_path, monkeypatch):
+    """Every command and block in order, and each output is what the page shows."""
+    monkeypatch.chdir(tmp_path)
+    said = ""
+    for language, block in fenced(TOUR):
+        if language == "python":
+            exec(compile(block, TOUR.name, "exec"), {})
+        elif language == "sh":
+            said += "".join(map(done, block.replace("\\\n", " ").splitlines()))
+        else:
+            assert words(block) in words(said), block
+    assert nodegp.load("topics.nodegp").labelled_.size == 50
+    assert {row["label"] for row in rows_of("new.csv")} == {"vision", "statistics"}
+    assert sum(not row["label"] for row in rows_of("final.csv")) == 39
+    assert Path("report.html").exists()
+
+
+def fenced(page: Path) -> list[tuple[str, str]]:
+    """Language and text of the fenced blocks of a page, in order."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def done(line: str) -> str:
+    """What a line of the tour prints. A page that waits for a browser has tests of its own."""
+    if line.startswith("nodegp label"):
+        understood(line)
+        return ""
+    if line.startswith("nodegp "):
+        return run(line.partition("#")[0].removeprefix("nodegp "), columns=80).stdout
+    return subprocess.run(["sh", "-c", line], check=True, capture_output=True, text=True).stdout
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "how").glob("*.md")), ids=name_of)
+def test_a_how_do_i_page_asks_a_question_and_has_two_screens_at_most(page):
+    lines = page.read_text().splitlines()
+    assert lines[0].startswith("# How do I ")
+    assert lines[0].endswith("?")
+    assert len(lines) <= TWO_SCREENS
+
+
+def test_words_that_the_field_looks_for_are_there():
+    text = "\n".join(page.read_text().lower() for page in PAGES)
+    for word in ("homophily", "heterophily", "conformal", "epistemic", "aleatoric"):
+        assert f"### {word}" in text, f"the glossary has no {word}"
 
 
 def understood(line: str) -> None:
@@ -168,6 +256,22 @@ def test_generated_files_are_up_to_date(script, function, made):
     fresh = runpy.run_path(str(ROOT / "scripts" / script))[function]()
     stale = f"docs/{made} is not what scripts/{script} makes; run it"
     assert (DOCS / made).read_text(encoding="utf-8") == fresh, stale
+
+
+@pytest.mark.parametrize("name", build_figures.FIGURES)
+def test_figures_are_up_to_date(name):
+    stale = f"docs/figures/{name} is not what scripts/build_figures.py draws; run it"
+    assert (DOCS / "figures" / name).read_text(encoding="utf-8") == DRAWINGS[name], stale
+
+
+def test_every_figure_is_shown_and_every_picture_has_words_for_it():
+    shown = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for words, target in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text())
+        if len(words) > 20
+    }
+    assert shown == {path.resolve() for path in (DOCS / "figures").iterdir()}
 
 
 def test_every_command_and_option_is_in_the_reference():

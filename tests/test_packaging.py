@@ -1,34 +1,15 @@
 """What a user gets: a light import, the public names, and a wheel that works on its own."""
 
-import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 import nodegp
+from packages import ROOT, VERSION, build, run_python
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = [ROOT / "src" / name for name in ("nodegp", "nodegp_paper")]
 HEAVY = ("torch", "scipy", "sklearn", "pyarrow")
-
-
-def run_python(*args, cwd, **environment):
-    """Run this interpreter elsewhere; return what it printed, or fail with what it said."""
-    # Without NODEGP_DATA: what comes with the package must be enough.
-    inherited = {name: value for name, value in os.environ.items() if name != "NODEGP_DATA"}
-    done = subprocess.run(
-        [sys.executable, *args],
-        cwd=cwd,
-        env=inherited | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, f"{args}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 # ---------------------------------------------------------------- a light import
@@ -90,10 +71,7 @@ def test_unknown_name_is_an_attribute_error():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built with the installed backend, so that no network is needed."""
-    out = tmp_path_factory.mktemp("wheel")
-    run_python("-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT), cwd=out)
-    (path,) = out.glob("*.whl")
+    (path,) = build(tmp_path_factory.mktemp("wheel"), "--wheel")
     return path
 
 
@@ -167,7 +145,7 @@ print(model.score(data.graph, data.labels("test")))
     output = run_python("-c", code, cwd=tmp_path, PYTHONPATH=str(installed))
     file, version, score = output.splitlines()[-3:]
     assert Path(file).is_relative_to(installed)
-    assert version == nodegp.__version__
+    assert version == VERSION
     assert float(score) > 0.75
 
 

@@ -34,7 +34,17 @@ def _by_metric(metric: Callable[..., Any]) -> property:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Predictions for nodes whose labels are known, and the scores that follow."""
+    """Predictions for nodes whose labels are known, and the scores that follow.
+
+    Examples
+    --------
+    >>> import nodegp
+    >>> data = nodegp.load_dataset("cora")
+    >>> model = nodegp.GraphGPClassifier().fit(data.graph, data.labels("train"))
+    >>> found = leave_one_out(model)
+    >>> len(found.nodes), 0.7 < found.accuracy < 1
+    (140, True)
+    """
 
     how: str
     classes: np.ndarray

@@ -48,6 +48,14 @@ class Graph:
     -----
     The arrays passed in are never changed. Features that need no conversion are kept
     by reference, so do not change them afterwards.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges([["a", "b"], ["b", "c"]], ids=["a", "b", "c", "d"])
+    >>> graph.n_nodes, graph.n_edges
+    (4, 2)
+    >>> graph.degrees.tolist()
+    [1.0, 2.0, 1.0, 0.0]
     """
 
     takes_all_pairs = True  # whether work on all pairs of nodes may be thought of

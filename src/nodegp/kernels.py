@@ -79,7 +79,14 @@ class LinearForm(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel(Component):
-    """A positive definite function of two feature vectors."""
+    """A positive definite function of two feature vectors.
+
+    Examples
+    --------
+    >>> kernel = Linear() + RBF(lengthscale=2.0, fixed=("variance",))
+    >>> kernel.free_parameters()
+    {'terms[0].variance': 1.0, 'terms[1].lengthscale': 2.0}
+    """
 
     @abstractmethod
     def __call__(self, tile: Tile) -> Tensor:

@@ -18,7 +18,16 @@ __all__ = ["Table", "joined_graph", "stack", "table_graph"]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of features without a graph: each is linked to its nearest others."""
+    """Rows of features without a graph: each is linked to its nearest others.
+
+    Examples
+    --------
+    >>> import nodegp
+    >>> rows = [[0.0], [0.1], [5.0], [5.1], [0.2]]
+    >>> model = nodegp.GraphGPClassifier().fit(Table(rows, n_neighbors=1), ["a", "a", "b", "b", None])
+    >>> model.predict([[4.9]]).tolist()
+    ['b']
+    """
 
     rows: Any
     n_neighbors: int = 10

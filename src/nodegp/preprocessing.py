@@ -43,6 +43,12 @@ class Preprocessing(Component):
     center : bool
         Also subtract the mean row; sparse features stay sparse.
     counts, weights : kinds, for "auto"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Preprocessing().fit(np.array([[1.0, 20.0], [3.0, 60.0]])).kind
+    'standardise'
     """
 
     kind: str = "auto"

@@ -69,6 +69,17 @@ class ActiveLearner:
     Notes
     -----
     A learner holds all that its next question depends on: it can be pickled, and goes on.
+
+    Examples
+    --------
+    >>> import nodegp
+    >>> from nodegp.active import SOPT
+    >>> path = Graph.from_edges([[n, n + 1] for n in range(9)])
+    >>> side = ["left"] * 5 + ["right"] * 5
+    >>> model = nodegp.GraphGPClassifier()
+    >>> learner = ActiveLearner(model, path, SOPT(), oracle=side, classes=["left", "right"])
+    >>> [step.n_labels for step in learner.steps(n_labels=3)]
+    [1, 2, 3]
     """
 
     def __init__(

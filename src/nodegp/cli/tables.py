@@ -84,6 +84,7 @@ def fit(
         facts = [*model_facts(info, verbose), ("seconds", f"{info['seconds']:.2f}")]
         terminal.facts(facts, "The model")
         print(f"written to {out}")
+        print("what these words mean: docs/glossary.md")
 
 
 @takes(

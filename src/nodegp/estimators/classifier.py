@@ -46,7 +46,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     kernel : Kernel, optional
         Base kernel on features, in the place of the recipe's. For a sum of filters, also a tuple
         with one for each.
-    filter : a name, or a Filter of :mod:`nodegp.filters`, optional
+    filter : a name, or a Filter, optional
         In the place of the recipe's; nothing is compared then, unless it is "auto". Names: "mean"
         (the paper's), "identity", "pagerank", "propagation", "laplacian", "diffusion", "walk",
         "cosine", "matern", "chebyshev".
@@ -62,7 +62,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     engine : "dual" (default), "adam" (the paper's), or an Engine
     calibrate : bool, optional
         Whether a temperature is fitted on leave-one-out predictions; by default the recipe's: yes,
-        but for "paper". It never changes which class is likeliest.
+        except for "paper". The temperature never changes which class is likeliest; the shares of
+        classes that go with it (``class_weights_``) may, where two are close.
     unlabelled : default -1
         The value in y that means no label; None and NaN mean it too.
     random_state : int, Generator or RandomState, optional
@@ -88,6 +89,16 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     selection_ : what each view of the graph is worth, if there was a choice; else empty
     elbo_, n_iter_, converged_, jitter_ : how the fit went
     elbo_trace_ : what was climbed: the bound, with the log prior of hyper-parameters that have one
+
+    Examples
+    --------
+    >>> import nodegp
+    >>> data = nodegp.load_dataset("cora")
+    >>> model = nodegp.GraphGPClassifier().fit(data.graph, data.labels("train"))
+    >>> model.predict_proba(data.graph, nodes=[0, 1]).shape
+    (2, 7)
+    >>> model.score(data.graph, data.labels("test")) > 0.8
+    True
     """
 
     model_: FittedClassifier

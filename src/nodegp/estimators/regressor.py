@@ -35,6 +35,16 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
     unlabelled is NaN unless another value is given. By default views of the graph are weighed by
     leave-one-out predictions (``selection_``) and summed; their variances and the noise are then
     learnt. ``loo_mean_`` and ``loo_std_`` are the leave-one-out predictions of the labelled nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nodegp
+    >>> ring = nodegp.Graph.from_edges([[n, (n + 1) % 12] for n in range(12)], features=np.eye(12))
+    >>> height = np.where(np.arange(12) % 2, np.nan, np.cos(np.arange(12)))  # NaN: not known
+    >>> mean, deviation = nodegp.GraphGPRegressor().fit(ring, height).predict(return_std=True)
+    >>> mean.shape, deviation.shape
+    ((12,), (12,))
     """
 
     model_: FittedRegressor

@@ -51,8 +51,8 @@ class Spectral(Filter):
         unnormalised Laplacian D - A, with eigenvalues up to twice the largest degree; the
         responses here are made for the normalised one (Smola & Kondor 2003).
     hub_discount : float
-        Features are divided by this power of 1 + degree before they spread: F (I + D)^-p. What is
-        linked to everything says little of each; with 0.5 a neighbour counts by the inverse of its
+        Features are divided by this power of 1 + degree before they spread: F (I + D)^-p, so that
+        high-degree nodes are down-weighted; with 0.5 a neighbour counts by the inverse of its
         degree.
     centred : bool
         Before features spread, their part along the leading eigenvector of the graph is taken from

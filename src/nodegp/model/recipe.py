@@ -67,6 +67,13 @@ class Recipe(Component):
         the standard deviation of a normal prior on their logs, around the values given here. With
         the default kernel it is 1; without one a kernel of your own goes where the labels say.
     name : str
+
+    Examples
+    --------
+    >>> from nodegp.filters import PageRank
+    >>> recipe = Recipe(PageRank(0.1), calibrate=False)
+    >>> recipe.filter.teleport, recipe.likelihood
+    (0.1, Softmax())
     """
 
     filter: Filter
