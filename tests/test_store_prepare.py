@@ -359,7 +359,7 @@ def test_a_cell_that_is_no_number_is_named(tmp_path, monkeypatch):
     store = nodegp.prepare(tmp_path / "n.csv", edges, tmp_path / "s")
     found = store.manifest.source["left_out"]["x"]
     assert found == "text, as 'oops' in row 12001 is no number"
-    monkeypatch.setattr("nodegp.io.delimited._BLOCK", 1 << 12)  # now it comes after the look
+    monkeypatch.setattr("nodegp.io.delimited._SMALL_BLOCK", 1 << 12)  # now it comes after the look
     with pytest.raises(ValueError, match=r"column 'x' of .*n\.csv cannot be read: .*oops"):
         nodegp.prepare(tmp_path / "n.csv", edges, tmp_path / "t")
 

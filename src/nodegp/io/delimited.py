@@ -24,6 +24,7 @@ from nodegp.io.words import listed, short
 __all__ = ["Delimited"]
 
 _BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no line may be longer
+_SMALL_BLOCK = 1 << 22  # the same where a file is read in batches: many are read ahead
 _LINES = 1 << 16  # that are tidied at a time
 _LOOKED_AT = 20  # lines that show what separates fields
 _SEPARATORS = ("\t", ",", ";", "|")
@@ -129,7 +130,7 @@ class Delimited(Format):
             strings_can_be_null=False,
             decimal_point=self.decimal,
         )
-        read = pa.csv.ReadOptions(column_names=names, block_size=_BLOCK, use_threads=False)
+        read = pa.csv.ReadOptions(column_names=names, block_size=_SMALL_BLOCK, use_threads=False)
         source: Any = path
         if self.delimiter == " ":
             source = io.BufferedReader(_Stream(self._tidied_blocks(path)))
