@@ -20,7 +20,7 @@ __all__ = ["Plan", "size_in_words"]
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
-# Measured with 10 million nodes and 100 million edges on two shared cores and a disk of 1 GB/s.
+# About what 10 million nodes with 100 million edges took on two shared cores and a disk of 1 GB/s.
 _SECONDS_OF_EDGE = 1.0e-6
 _SECONDS_OF_NUMBER = 2.0e-8
 _SECONDS_OF_TEXT_BYTE = 2.0e-8  # of a text file
