@@ -2,8 +2,9 @@
 
     python benchmarks/lengths.py [--datasets cora,citeseer,pubmed] [--splits 10]
 
-Own features and far neighbours, with 20 labels per class, on random splits without the public test
-nodes; exact lengths against estimates by so many columns. Errors are of lengths, over all nodes.
+The default model with 20 labels per class, on random splits without the public test nodes; exact
+lengths against estimates by so many columns. Errors are of lengths of far neighbours' features,
+over all nodes.
 Citeseer and Pubmed are fetched, or read from NODEGP_DATA.
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -19,50 +19,38 @@ import numpy as np
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.filters import Identity, SumOfFilters
-from nodegp.labels import Observations
-from nodegp.model import Settings, fit_classifier
-from nodegp.model.recipe import DEFAULT, default_kernel, far_neighbours
-from nodegp.preprocessing import Preprocessor
-from nodegp.prior import Domain, FilteredFeatures, Prior, SumPrior
+from nodegp.model.recipe import far_neighbours
+from nodegp.prior import Domain
 from nodegp_paper.datasets import random_split
 
-SETTINGS = Settings(random_state=0)
 
-
-def errors(domain: Domain, prior: Prior, width: int) -> np.ndarray:
-    """Relative errors of the lengths of the last part's rows, at nodes that have any."""
-    part = prior.parts[-1] if isinstance(prior, SumPrior) else prior
-    assert isinstance(part, FilteredFeatures)
-    exact = domain.squared_lengths(part.filter.polynomial())
-    estimate = (domain.sketches(part.filter.polynomial(), width).astype(float) ** 2).sum(axis=1)
+def errors(domain: Domain, width: int) -> np.ndarray:
+    """Relative errors of the lengths of far neighbours' features, at nodes that have any."""
+    polynomial = far_neighbours(20).polynomial()
+    exact = domain.squared_lengths(polynomial)
+    estimate = (domain.sketches(polynomial, width).astype(float) ** 2).sum(axis=1)
     has_any = exact > 1e-9 * exact.mean()
     return np.abs(np.sqrt(estimate[has_any] / exact[has_any]) - 1.0)
 
 
 def measure(data: Dataset, widths: list[int], n_splits: int) -> None:
-    kind = "sqrt" if data.name == "pubmed" else "sqrt-tfidf"
-    domain = Domain(data.graph, Preprocessor.fit(data.graph.features, kind, center=True))
-    both = SumOfFilters((Identity(), far_neighbours(20)))
-    kernel = default_kernel(both, data.graph, is_learnt=False)
-    first = replace(DEFAULT, filter=both, kernel=kernel)
-    everyone = np.arange(domain.n_nodes)
     scores: dict[int, list[tuple[float, float]]] = {width: [] for width in widths}
     for seed in range(n_splits):
         split = random_split(data, 20, seed)
-        train, test = np.sort(split["train"]), split["test"]
-        labels = Observations(train, data.y[train], np.ones(len(train)))
+        y = np.full(data.graph.n_nodes, -1)
+        y[split["train"]] = data.y[split["train"]]
         for width in widths:
             with patch("nodegp.prior.build.sketch_width", return_value=width):
-                model = fit_classifier(domain, labels, first, SETTINGS)
-            proba = model.predict_proba(domain, everyone)[test]
-            truth = data.y[test]
+                model = nodegp.GraphGPClassifier(random_state=0).fit(data.graph, y)
+            proba = model.predict_proba(data.graph)[split["test"]]
+            truth = data.y[split["test"]]
             found = 100 * metrics.accuracy(truth, proba), metrics.log_loss(truth, proba)
             scores[width].append(found)
+    domain = model.model_.domain()
     exact = np.array(scores[0])
     for width in widths:
         values = np.array(scores[width])
-        off = errors(domain, first.prior(domain), width) if width else np.zeros(1)
+        off = errors(domain, width) if width else np.zeros(1)
         gain = values - exact
         spread = gain.std(axis=0, ddof=1) / n_splits**0.5
         print(
