@@ -1,8 +1,9 @@
 """What the documentation site needs beyond mkdocs: our docstrings read well on a page.
 
 They are written for editors and `help()` first. So roles such as ``:class:`~nodegp.graph.Graph` ``
-become ``Graph``, with a link to its place in the reference if it has one. Backticks inside a type go, and so do "default -1" in the place of a type (the
-signature says it too) and the dash before a description that is not there.
+become ``Graph``, with a link to its place in the reference if it has one. Backticks inside a type
+go, and so do "default -1" in the place of a type (the signature says it too) and the dash before a
+description that is not there.
 """
 
 from __future__ import annotations

@@ -116,7 +116,12 @@ def test_text_is_the_root_of_tfidf(read):
 )
 def test_lists_are_embeddings(read, kind):
     v = pa.array([[3, 4], None, [0, 2]], pa.list_(pa.float64())).cast(kind)
-    loaded = read({"id": ["a", "b", "c"], "v": v})
+    try:
+        loaded = read({"id": ["a", "b", "c"], "v": v})
+    except pa.ArrowNotImplementedError as error:  # from the test's own writing of Parquet
+        if "null components" not in str(error):
+            raise
+        pytest.skip(f"pyarrow {pa.__version__} cannot write lists of fixed length with gaps")
     expected = np.array([[0.6, 0.8], [0, 0], [0, 1]]) * math.sqrt(3 / 2)
     np.testing.assert_allclose(dense(loaded), expected, rtol=1e-6)
 

@@ -24,7 +24,8 @@ class Table:
     --------
     >>> import nodegp
     >>> rows = [[0.0], [0.1], [5.0], [5.1], [0.2]]
-    >>> model = nodegp.GraphGPClassifier().fit(Table(rows, n_neighbors=1), ["a", "a", "b", "b", None])
+    >>> kinds = ["a", "a", "b", "b", None]
+    >>> model = nodegp.GraphGPClassifier().fit(Table(rows, n_neighbors=1), kinds)
     >>> model.predict([[4.9]]).tolist()
     ['b']
     """
