@@ -237,3 +237,17 @@ def test_bad_arguments(arguments, message):
     settings = {"oracle": [0, 1, 0, 1, 0]} | arguments
     with pytest.raises((ValueError, IndexError), match=message):
         ActiveLearner(Majority(), path(5), SOPT(), **settings)
+
+
+def test_a_learner_takes_a_strategy_by_its_name():
+    graph = Graph.from_edges([[n, n + 1] for n in range(9)])
+    side = ["left"] * 5 + ["right"] * 5
+    model = GraphGPClassifier()
+
+    def asked(strategy):
+        learner = ActiveLearner(model, graph, strategy, oracle=side, classes=["left", "right"])
+        return [step.nodes.tolist() for step in learner.steps(n_labels=3)]
+
+    assert asked("sopt") == asked(SOPT())
+    with pytest.raises(ValueError, match="strategy must be one of"):
+        asked("best")

@@ -48,7 +48,7 @@ class ActiveLearner:
     model : anything with ``fit(graph, y)`` and ``predict_proba(graph)``
         A fresh copy is fitted in each round; the one passed in is left alone.
     graph : Graph
-    acquisition : Acquisition
+    acquisition : Acquisition, or the name of one, such as "hybrid"
     oracle : callable, or one label per node
         ``oracle(node)`` is the node's label, or None (NaN, -1) if the expert does not know:
         such a node is not asked about again.
@@ -86,7 +86,7 @@ class ActiveLearner:
         self,
         model: Any,
         graph: Graph,
-        acquisition: Acquisition,
+        acquisition: Acquisition | str,
         oracle: Oracle | Sequence[Any] | np.ndarray,
         *,
         initial: Any = None,
@@ -98,7 +98,7 @@ class ActiveLearner:
     ):
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        self.model, self.graph, self.acquisition = model, graph, acquisition
+        self.model, self.graph, self.acquisition = model, graph, _strategy(acquisition)
         self.oracle = oracle if callable(oracle) else _answers_from(oracle, graph.n_nodes)
         self.initial = None if initial is None else graph.numbers(initial)
         self.candidates = _mask(graph, candidates)
@@ -160,6 +160,14 @@ class ActiveLearner:
         return {node: answer for node, answer in self.answers.items() if answer is not None}
 
 
+def _strategy(given: str | Acquisition) -> Acquisition:
+    if isinstance(given, Acquisition):
+        return given
+    if given not in STRATEGIES and given not in strategies():
+        raise ValueError(f"strategy must be one of {list(STRATEGIES)}, got {given!r}")
+    return STRATEGIES[given]()
+
+
 def suggest(
     graph: Graph,
     n: int = 1,
@@ -193,10 +201,7 @@ def suggest(
         Empty at first, and the same for all questions about a graph: strategies keep in it what
         makes the next answer faster, never another one.
     """
-    if isinstance(strategy, str):
-        if strategy not in STRATEGIES and strategy not in strategies():
-            raise ValueError(f"strategy must be one of {list(STRATEGIES)}, got {strategy!r}")
-        strategy = STRATEGIES[strategy]()
+    strategy = _strategy(strategy)
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
     labelled = np.zeros(graph.n_nodes, dtype=bool)
