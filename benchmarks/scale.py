@@ -69,8 +69,7 @@ def propagation(folder: Path, n_nodes: int, n_edges: int, repeats: int) -> dict[
         return result
 
     with using(1, memory=64 << 30):
-        from_disk()  # the operator's rows are written
-        expected = from_disk()[:]
+        expected = from_disk()[:]  # which also writes the operator's rows
     parts = operator.parts(torch.float32)
     rows = [parts.scipy_rows(part) for part in range(store.n_parts)]
     S = sp.csr_array(sp.vstack(rows, format="csr"))
@@ -85,7 +84,7 @@ def propagation(folder: Path, n_nodes: int, n_edges: int, repeats: int) -> dict[
             results[f"equal, {threads} threads"] = bool(np.array_equal(found[:], expected))
     results["largest difference from scipy"] = float(np.abs(in_memory - expected).max())
     with connected("local:2") as client, using(client, memory=64 << 30):
-        from_disk()  # workers import what they need
+        client.run(operator_of, on_disk(store), False)  # workers import what they need
         for _ in range(repeats):
             found = timed("Dask, 2 workers", from_disk)
     results["equal, Dask"] = bool(np.array_equal(found[:], expected))
