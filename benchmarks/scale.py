@@ -36,6 +36,7 @@ from nodegp.disk.cluster import connected
 from nodegp.disk.filtered import FilteredMatrix
 from nodegp.disk.hops import Recursion, forget
 from nodegp.disk.preprocess import fit_preprocessor
+from nodegp.linalg import torch_sparse
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp_paper.datasets.large import LargeGraph
@@ -69,8 +70,7 @@ def propagation(folder: Path, n_nodes: int, n_edges: int, repeats: int) -> dict[
         return result
 
     with using(1, memory=64 << 30):
-        from_disk()  # the operator's rows are written
-        expected = from_disk()[:]
+        expected = from_disk()[:]  # which also writes the operator's rows
     parts = operator.parts(torch.float32)
     rows = [parts.scipy_rows(part) for part in range(store.n_parts)]
     S = sp.csr_array(sp.vstack(rows, format="csr"))
@@ -84,8 +84,9 @@ def propagation(folder: Path, n_nodes: int, n_edges: int, repeats: int) -> dict[
                 found = timed(f"disk, {threads} threads", from_disk)
             results[f"equal, {threads} threads"] = bool(np.array_equal(found[:], expected))
     results["largest difference from scipy"] = float(np.abs(in_memory - expected).max())
+    results["equal, torch in memory"] = bool(np.array_equal(_clenshaw_torch(S, x), expected))
     with connected("local:2") as client, using(client, memory=64 << 30):
-        from_disk()  # workers import what they need
+        client.run(operator_of, on_disk(store), False)  # workers import what they need
         for _ in range(repeats):
             found = timed("Dask, 2 workers", from_disk)
     results["equal, Dask"] = bool(np.array_equal(found[:], expected))
@@ -115,6 +116,22 @@ def _clenshaw(S: sp.csr_array, x: np.ndarray) -> np.ndarray:
         following += others[k] * x
         previous, current = current, following
     return current
+
+
+def _clenshaw_torch(S: sp.csr_array, x: np.ndarray) -> np.ndarray:
+    """The same with the steps of :mod:`nodegp.propagation`."""
+    matrix, source = torch_sparse(S, torch.float32), torch.from_numpy(x)
+    *others, last = TERMS
+    previous, current = None, last * source
+    for k in reversed(range(len(others))):
+        times = 2.0 if k else 1.0
+        if previous is None:
+            following = torch.empty_like(source)
+            torch.addmm(following, matrix, current, beta=0.0, alpha=times, out=following)
+        else:
+            following = previous.addmm_(matrix, current, beta=-1.0, alpha=times)
+        previous, current = current, following.add_(source, alpha=others[k])
+    return current.numpy()
 
 
 def posterior(folder: Path, n_nodes: int = 200_000) -> dict[str, Any]:

@@ -164,7 +164,7 @@ _DEFAULTS: dict[str, Any] = {
     "doubtful": 5,
     "explain count": 8,
     "label strategy": "hybrid",
-    "memory": "1GiB",
+    "prepare memory": "1GiB",
     "open": True,
     "query count": 10,
     "random_share": 0.1,

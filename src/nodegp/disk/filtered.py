@@ -32,6 +32,7 @@ from nodegp.store.arrays import writing
 __all__ = ["FilteredMatrix", "block_width"]
 
 _WIDEST = 64  # columns at a time: with more a product is no faster
+_NARROWEST = 16  # with fewer, edges and rows that are read are hardly made use of
 _PLAN = "columns.json"
 _FEW = 256  # rows up to which the rest of a part is not read
 # Of the memory, what the columns of all nodes may take: the rest is for parts, degrees and Python.
@@ -49,8 +50,9 @@ def block_width(store: StoredGraph, n_columns: int, itemsize: int, chosen: Worke
             f"{chosen.n_places} processes, and {chosen.memory / 2**30:.2f} are allowed; give more "
             "with --memory (in Python nodegp.disk.using(memory=...)), or fewer processes"
         )
-    # Even blocks, and one for each process before any has two.
-    fewest = max(-(-n_columns // min(width, _WIDEST)), min(chosen.n_places, n_columns))
+    # Even blocks, and one for each process before any has two, if they are not too narrow for that.
+    apart = max(min(chosen.n_places, n_columns // _NARROWEST), 1)
+    fewest = max(-(-n_columns // min(width, _WIDEST)), apart)
     even = -(-n_columns // fewest)
     return min(-(-even // 8) * 8, width, n_columns) if even > 8 else even
 
