@@ -29,6 +29,7 @@ from nodegp.prior import (
     make_prior,
     whole,
 )
+from nodegp.prior import domain as domain_module
 from nodegp.prior import lengths as lengths_module
 from nodegp.prior import rows as rows_module
 from nodegp.prior.cache import ArrayCache
@@ -429,3 +430,17 @@ def test_no_array_of_nodes_times_columns_is_made_of_sparse_features():
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) < 1200  # MiB
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_labels_long_gone_are_forgotten(form, monkeypatch):
+    monkeypatch.setattr(domain_module, "_KEPT_ROWS", 2)
+    domain, polynomial = domain_of(form, n=40), FAR.polynomial()
+    expected = domain_of(form, n=40).filtered_rows(polynomial, np.arange(40), SKETCH)
+    for start in range(0, 36, 2):
+        nodes = np.array([start + 3, start, start + 1])
+        rows = domain.filtered_rows(polynomial, nodes, SKETCH)
+        close(rows.dense(), expected.dense()[nodes])
+        close(rows.squared_norms(), expected.squared_norms()[nodes])
+    width = expected.dense().shape[1]
+    assert domain.cache.n_bytes <= 2 * 12 * (2 + 3 * 2 + 3) * (width + SKETCH)

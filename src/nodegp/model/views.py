@@ -114,23 +114,24 @@ class _Kept(NamedTuple):
 
 def _kept_covariances(prior: Prior, domain: Domain, nodes: np.ndarray) -> Tensor:
     """Cov(h, h) at some nodes. They depend on no label, so that those of nodes that were asked for
-    before are kept: one more label is one more row."""
+    the last time are kept: one more label is one more row."""
     key = ("covariances", domain.preprocessor.fingerprint, domain.in_double, prior)
     kept = domain.cache.get(key)
-    if not isinstance(kept, _Kept):
-        kept = _Kept({}, torch.zeros(0, 0, dtype=torch.float64))
-    new = [n for n in nodes.tolist() if n not in kept.place]
-    if new:
-        before, after = len(kept.place), len(kept.place) + len(new)
-        place = kept.place | {n: before + j for j, n in enumerate(new)}
-        inputs = prior.to_learn(domain, np.array(list(place), np.intp))
-        rows = inputs.take(np.arange(before, after)) if before else inputs
-        values = torch.empty(after, after, dtype=torch.float64)
-        values[:before, :before] = kept.values
-        values[before:] = prior.cov(rows, inputs)
-        values[:before, before:] = values[before:, :before].mT
-        kept = _Kept(place, values)
-        domain.cache.put(key, kept, 8 * after**2)
+    known = kept.place if isinstance(kept, _Kept) else {}
+    old = [n for n in nodes.tolist() if n in known]
+    new = [n for n in nodes.tolist() if n not in known]
+    if not isinstance(kept, _Kept) or new or len(old) < len(known):
+        inputs = prior.to_learn(domain, np.array([*old, *new], np.intp))
+        values = torch.empty(len(nodes), len(nodes), dtype=torch.float64)
+        if old and isinstance(kept, _Kept):
+            index = torch.tensor([known[n] for n in old])
+            values[: len(old), : len(old)] = kept.values[index[:, None], index]
+        if new:
+            rows = inputs.take(np.arange(len(old), len(nodes))) if old else inputs
+            values[len(old) :] = prior.cov(rows, inputs)
+            values[: len(old), len(old) :] = values[len(old) :, : len(old)].mT
+        kept = _Kept({n: j for j, n in enumerate([*old, *new])}, values)
+        domain.cache.put(key, kept, 8 * len(nodes) ** 2)
     index = torch.tensor([kept.place[n] for n in nodes.tolist()])
     return kept.values[index[:, None], index]
 

@@ -8,7 +8,7 @@ changes or goes can make none of it wrong, and one more label is one more column
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -43,6 +43,7 @@ from nodegp.rows import Rows, squared_lengths
 __all__ = ["Domain", "taken"]
 
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
+_KEPT_ROWS, _KEPT_TIMES = 1024, 2  # rows that are kept beside those asked for, and for each of them
 _LINKS = 1  # hops that those of all nodes are together no more than the edges at
 
 
@@ -166,18 +167,16 @@ class Domain:
     ) -> sp.csr_array | np.ndarray:
         """Rows at some nodes, of which those that are kept are not made again."""
         kept = self.cache.get(key)
-        place = kept.place if isinstance(kept, _KeptRows) else {}
-        missing = np.array([n for n in dict.fromkeys(nodes.tolist()) if n not in place], np.intp)
-        if len(missing) or not isinstance(kept, _KeptRows):
-            values = make(missing)
-            if isinstance(kept, _KeptRows):
-                sparse = sp.issparse(values)
-                both = (kept.values, values)
-                values = sp.vstack(both, format="csr") if sparse else np.concatenate(both)
-            place = place | {n: len(place) + j for j, n in enumerate(missing.tolist())}
-            kept = _KeptRows(place, values)
+        if not isinstance(kept, _KeptRows):
+            kept = _KeptRows({}, make(nodes[:0]))
+        missing = [n for n in dict.fromkeys(nodes.tolist()) if n not in kept.place]
+        if missing:
+            if len(kept.place) > _KEPT_ROWS + _KEPT_TIMES * len(nodes):
+                # Other labels, as in a cross-validation: those of long ago are not asked for again.
+                kept = kept.only(dict.fromkeys(n for n in nodes.tolist() if n in kept.place))
+            kept = kept.with_rows(missing, make(np.array(missing, np.intp)))
             self.cache.put(key, kept, kept.n_bytes)
-        return kept.values[[place[n] for n in nodes.tolist()]]
+        return kept.at(nodes.tolist())
 
     def _new_rows(
         self, polynomial: FilterPolynomial, nodes: np.ndarray
@@ -342,6 +341,19 @@ class _KeptRows:
 
     def __init__(self, place: dict[int, int], values: sp.csr_array | np.ndarray):
         self.place, self.values = place, values
+
+    def at(self, nodes: Iterable[int]) -> sp.csr_array | np.ndarray:
+        return self.values[[self.place[n] for n in nodes]]
+
+    def only(self, nodes: Iterable[int]) -> _KeptRows:
+        nodes = list(nodes)
+        return _KeptRows({n: j for j, n in enumerate(nodes)}, self.at(nodes))
+
+    def with_rows(self, nodes: Sequence[int], rows: sp.csr_array | np.ndarray) -> _KeptRows:
+        place = self.place | {n: len(self.place) + j for j, n in enumerate(nodes)}
+        both = (self.values, rows)
+        joined = sp.vstack(both, format="csr") if sp.issparse(rows) else np.concatenate(both)
+        return _KeptRows(place, joined)
 
     @property
     def n_bytes(self) -> int:
