@@ -444,3 +444,17 @@ def test_rows_of_labels_long_gone_are_forgotten(form, monkeypatch):
         close(rows.squared_norms(), expected.squared_norms()[nodes])
     width = expected.dense().shape[1]
     assert domain.cache.n_bytes <= 2 * 12 * (2 + 3 * 2 + 3) * (width + SKETCH)
+
+
+def test_all_edges_of_a_graph_share_one_budget():
+    domain = domain_of("sparse")
+    for name in (ALIKE, BOTH, LINKS):
+        assert domain.relation(name).cache is domain.cache
+        assert domain.relation(name) != domain
+    rows = [
+        domain.relation(name).filtered_rows(FAR.polynomial(), np.arange(3)).dense()
+        for name in (None, ALIKE, BOTH)
+    ]
+    assert not np.allclose(rows[0], rows[1]), "each has rows of its own"
+    assert not np.allclose(rows[0], rows[2])
+    assert not np.allclose(rows[1], rows[2])

@@ -70,17 +70,16 @@ class Domain:
         rows = FeatureRows.of(preprocessor, graph.features, graph.n_nodes)
         self.rows: FeatureRows = replace(rows, in_double=in_double)
         self.cache = _caches.setdefault(graph, ArrayCache(budget.kept_bytes))
-        self._mark = preprocessor.fingerprint, np.dtype(self.rows.precision).name
+        # Other edges between the same nodes share the budget of what is kept.
+        self._mark = id(graph), preprocessor.fingerprint, np.dtype(self.rows.precision).name
         self._relations: dict[str, Domain] = {}
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same features on the very same graph."""
-        return isinstance(other, Domain) and (
-            self.graph is other.graph and self._mark == other._mark
-        )
+        return isinstance(other, Domain) and self._mark == other._mark
 
     def __hash__(self) -> int:
-        return hash((id(self.graph), self._mark))
+        return hash(self._mark)
 
     def __reduce__(self) -> tuple[type[Domain], tuple[Graph, Preprocessor, bool, int | None]]:
         return Domain, (self.graph, self.preprocessor, self.in_double, self.stranger_to)
@@ -123,12 +122,14 @@ class Domain:
 
     def _related(self, name: str) -> Domain:
         if not is_derived(name):
+            _caches.setdefault(self.graph.relation(name), self.cache)
             return Domain(self.graph.relation(name), self.preprocessor, self.in_double)
         if name == LINKS and self.stranger_to is not None:
             nothing = sp.csr_array((self.n_nodes, self.stranger_to))
             apart = Graph(sp.csr_array((self.n_nodes, self.n_nodes)), nothing)
             return Domain(apart, Preprocessor("raw", n_features=self.stranger_to))
         view = derived_graph(self.graph, self.rows, name)
+        _caches.setdefault(view, self.cache)
         if name == LINKS:
             return Domain(view, Preprocessor.fit(None, n_nodes=self.n_nodes), self.in_double)
         return Domain(view, self.preprocessor, self.in_double)
