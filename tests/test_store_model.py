@@ -247,6 +247,23 @@ def test_without_dense_features_labels_are_carried(tmp_path, kind):
         nodegp.GraphGPClassifier().fit(store, pairs)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "none"])
+def test_fit_says_which_views_it_leaves_out(tmp_path, capsys, kind):
+    graph, classes = awkward_graph(n_columns=40, ids=True)
+    features = graph.features if kind == "dense" else None
+    if kind == "sparse":
+        features = sp.csr_array(np.where(graph.features > 5.5, np.round(graph.features), 0.0))
+    graph = Graph(graph.adjacency, features, graph.ids)
+    nodes, pairs = labels_of(classes)
+    parts = {"random_state": 0, "verbose": 1}
+    nodegp.GraphGPClassifier(**parts).fit(stored(graph, tmp_path / "store"), pairs)
+    said = capsys.readouterr().err
+    assert ("left out: links in common and nodes alike" in said) == (kind != "none")
+    assert ("curved ones" in said) == (kind == "dense")
+    nodegp.GraphGPClassifier(**parts).fit(graph, vector(classes, nodes))
+    assert "too large" not in capsys.readouterr().err
+
+
 def test_a_regressor(tmp_path):
     graph, classes = awkward_graph(ids=True)
     store = stored(graph, tmp_path / "store")
