@@ -9,22 +9,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from nodegp import __version__
 from nodegp.app.evaluation import Comparison
 from nodegp.app.explanation import explain
 from nodegp.app.frontend import SILENT, OptionError, Progress, check_share
 from nodegp.app.model import DEFAULT, ModelOptions, describe, refuse_amounts
+from nodegp.app.prediction_folder import missing_parts, part_file, prediction_folder
 from nodegp.app.questions import changes, require_classes
 from nodegp.disk import GraphOnDisk, StoreAddress, Threads, on_disk, using, workers
 from nodegp.disk.preprocess import fit_preprocessor
 from nodegp.estimators import GraphGPClassifier
 from nodegp.evaluation import Evaluation
-from nodegp.files import clear_unfinished
+from nodegp.identity import fingerprint
 from nodegp.io import read_labels
 from nodegp.io.stored_ids import StoreIndex
 from nodegp.io.write import write_tables
@@ -38,7 +41,6 @@ from nodegp.store import open_store
 __all__ = ["StoredProject", "memory_of", "working"]
 
 _UNITS = {"": 1, "K": 10, "M": 20, "G": 30, "T": 40}
-_PREFIX = "part-"
 
 
 def memory_of(text: str) -> int:
@@ -165,10 +167,11 @@ class StoredProject:
         abstain_below: float | None = None,
         force: bool = False,
     ) -> dict[str, Any]:
-        """Predict every node into a folder, with one Parquet file for each part of the graph."""
+        """Predict every node into a folder, with one Parquet file for each part of the graph.
+        Files of the same model that are there already, of a run that was killed, are kept."""
         check_share(coverage=coverage, abstain_below=abstain_below)
         model, store = self._fitted, self.graph.store
-        place = _output_folder(Path(folder), force)
+        place = prediction_folder(Path(folder), force)
         with watched(self.progress.note):
             _make_filtered(model)  # here, and not in each of the tasks
         chosen, address = workers(), StoreAddress.of(store)
@@ -180,9 +183,14 @@ class StoredProject:
         file = store.path.absolute() / "work" / f".model-{secrets.token_hex(8)}"
         file.parent.mkdir(exist_ok=True)
         fixed = (file, place.absolute(), coverage, abstain_below)
-        tasks = [(address, part, *fixed) for part in range(store.n_parts)]
         try:
             save(model, file)
+            asked = [store.fingerprint, coverage, abstain_below, __version__]
+            missing = missing_parts(place, store, fingerprint(_hash_of(file), asked))
+            if len(missing) < store.n_parts:
+                there = store.n_parts - len(missing)
+                self.progress.note(f"{there:,} of {store.n_parts:,} files are there already")
+            tasks = [(address, part, *fixed) for part in missing]
             with self.progress.stage("predicting"), watched(self.progress.note):
                 chosen.run(predict_part, tasks)
         finally:
@@ -282,7 +290,11 @@ def predict_part(
     tables = _model_at(model).predict_frames(
         store, np.arange(rows.start, rows.stop), coverage=coverage, abstain_below=abstain_below
     )
-    write_tables(folder / f"{_PREFIX}{part:05d}.parquet", tables)
+    write_tables(part_file(folder, part), tables)
+
+
+def _hash_of(file: Path) -> str:
+    return sha256(file.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=1)
@@ -298,26 +310,3 @@ def _make_filtered(model: GraphGPClassifier) -> None:
     for part in prior.parts if isinstance(prior, SumPrior) else (prior,):
         if isinstance(part, FilteredFeatures) and domain.reads_whole(0):
             part.where(domain).whole(part.filter.polynomial())
-
-
-def _output_folder(folder: Path, force: bool) -> Path:
-    """A folder that is new, empty, or has predictions of ours, which are removed."""
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file; predictions of a stored graph are a folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    clear_unfinished(folder)
-    others = [path for path in folder.iterdir() if not _is_ours(path)]
-    if others and not force:
-        raise OptionError(
-            f"{folder} has other files, such as {others[0].name}; name another folder, or pass "
-            "`force` to write beside them",
-            "force",
-        )
-    for path in folder.iterdir():
-        if _is_ours(path):
-            path.unlink()
-    return folder
-
-
-def _is_ours(path: Path) -> bool:
-    return path.name.startswith(_PREFIX) and path.suffix == ".parquet"
