@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
 
+from nodegp import disk
 from nodegp.disk import hops, on_disk, using
 from nodegp.disk.filtered import FilteredMatrix, block_width
 from nodegp.disk.hops import Recursion
@@ -22,6 +25,7 @@ from nodegp.features import FeatureRows
 from nodegp.operators import MemoryOperator, operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.propagation import FilterPolynomial, propagate
+from nodegp.store import open_store
 from stores import awkward_graph, stored
 
 POLYNOMIALS = [
@@ -190,6 +194,51 @@ def test_damaged_work_is_made_again_or_refused_by_name(tmp_path):
         made(store, preprocessor, POLYNOMIALS[0]).part(3)
     files[3].unlink()
     assert np.array_equal(made(store, preprocessor, POLYNOMIALS[0])[:], expected)
+
+
+def test_damaged_rows_of_the_operator_are_made_again(tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    made(store, preprocessor, POLYNOMIALS[0])
+    files = sorted((store.path / "work").glob("operator-*/*"))
+    assert len(files) == store.n_parts
+    whole = files[1].read_bytes()
+    content = bytearray(whole)
+    content[-80] ^= 64  # among the weights
+    files[1].write_bytes(content)
+    for path in (store.path / "work").glob("filtered-*/b*/*"):
+        path.unlink()
+    disk.graph._opened.cache_clear()  # as another process would find it
+    again = made(open_store(store.path), preprocessor, POLYNOMIALS[0])
+    assert np.array_equal(again[:], in_memory(graph, preprocessor, POLYNOMIALS[0]))
+    assert files[1].read_bytes() == whole
+
+
+def test_files_that_stay_are_on_disk_before_they_have_their_names(tmp_path, monkeypatch):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    done, replace, fsync = [], os.replace, os.fsync
+
+    def noted_fsync(handle):
+        done.append("fsync")
+        fsync(handle)
+
+    def noted_replace(source, target):
+        done.append(Path(target).parent.name.split("-")[0] + "/" + Path(target).name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    with using(1):
+        made(store, Preprocessing("standardise").fit(graph.features), POLYNOMIALS[0])
+    named = [(before, name) for before, name in pairwise(done) if name != "fsync"]
+    stay = [before for before, name in named if "/result." in name or name[:9] == "operator/"]
+    passing = [before for before, name in named if name.startswith(("b00000/h", "b00000/x"))]
+    assert len(stay) == 2 * store.n_parts
+    assert set(stay) == {"fsync"}
+    assert len(passing) == 6 * store.n_parts
+    assert "fsync" not in passing[store.n_parts :]
 
 
 def test_a_level_that_was_damaged_by_a_crash_is_made_again(tmp_path, monkeypatch):
