@@ -19,6 +19,7 @@ from nodegp.app.frontend import OptionError
 from nodegp.app.stored import StoredProject, memory_of, working
 from nodegp.cli.app import app
 from nodegp.disk import on_disk
+from nodegp.files import lock
 from nodegp.operators import operator_of
 from stores import awkward_graph, stored
 
@@ -141,6 +142,15 @@ def test_killed_predictions_go_on_where_they_were(folder, tmp_path):
     assert f"{len(before)} of {n_parts} files are there already" in result.stderr
     assert {name: (out / name).stat().st_mtime_ns for name in before} == before
     assert contents(out) == contents(tmp_path / "whole")
+    left = list((folder / "store" / "work").glob(".model-*"))
+    assert len(left) == 2  # of the processes that were killed
+    os.utime(left[0], (0, 0))
+    os.utime(left[1], (0, 0))
+    with left[1].open("rb") as held:
+        lock(held.fileno())  # as one that still works
+        run_cli("predict", model, *at(folder), "-o", out)
+    assert list((folder / "store" / "work").glob(".model-*")) == left[1:]
+    left[1].unlink()
 
 
 def test_predictions_of_another_model_or_that_are_damaged_are_made_again(folder, tmp_path):

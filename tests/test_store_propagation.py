@@ -327,3 +327,8 @@ def test_a_full_disk_is_said_in_a_sentence(tmp_path):
     assert not list((store.path / "work").rglob(".x*"))
     features = made(store, preprocessor, POLYNOMIALS[1])
     assert np.array_equal(features[:], in_memory(graph, preprocessor, POLYNOMIALS[1]))
+
+
+def test_threads_where_the_system_does_not_say_which_cores_are_ours(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert Threads().n_threads == os.cpu_count()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -27,6 +27,7 @@ from nodegp.disk import GraphOnDisk, StoreAddress, Threads, on_disk, using, work
 from nodegp.disk.preprocess import fit_preprocessor
 from nodegp.estimators import GraphGPClassifier
 from nodegp.evaluation import Evaluation
+from nodegp.files import lock
 from nodegp.identity import fingerprint
 from nodegp.io import read_labels
 from nodegp.io.stored_ids import StoreIndex
@@ -40,6 +41,7 @@ from nodegp.store import open_store
 
 __all__ = ["StoredProject", "memory_of", "working"]
 
+_JUST_MADE = 60.0  # seconds in which a model that predictions are made with is locked for sure
 _UNITS = {"": 1, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
@@ -180,11 +182,13 @@ class StoredProject:
             domain.cache.budget = max(domain.cache.budget, chosen.memory)
             chosen = Threads(1, chosen.memory)
         # By way of a file: tasks stay small, whoever does them.
-        file = store.path.absolute() / "work" / f".model-{secrets.token_hex(8)}"
-        file.parent.mkdir(exist_ok=True)
+        file = _clear_models(store.path.absolute() / "work") / f".model-{secrets.token_hex(8)}"
         fixed = (file, place.absolute(), coverage, abstain_below)
+        held = ExitStack()
         try:
             save(model, file)
+            with suppress(OSError):  # a file system without locks
+                lock(held.enter_context(file.open("rb")).fileno())
             asked = [store.fingerprint, coverage, abstain_below, __version__]
             missing = missing_parts(place, store, fingerprint(_hash_of(file), asked))
             if len(missing) < store.n_parts:
@@ -194,6 +198,7 @@ class StoredProject:
             with self.progress.stage("predicting"), watched(self.progress.note):
                 chosen.run(predict_part, tasks)
         finally:
+            held.close()
             file.unlink(missing_ok=True)
         return {"predictions": store.n_nodes, "files": store.n_parts}
 
@@ -291,6 +296,18 @@ def predict_part(
         store, np.arange(rows.start, rows.stop), coverage=coverage, abstain_below=abstain_below
     )
     write_tables(part_file(folder, part), tables)
+
+
+def _clear_models(folder: Path) -> Path:
+    """The folder without the models of predictions that were killed."""
+    folder.mkdir(exist_ok=True)
+    for left in folder.glob(".model-*"):
+        with suppress(OSError):  # whoever works with it has locked it
+            if time.time() - left.stat().st_mtime > _JUST_MADE:
+                with left.open("rb") as file:
+                    lock(file.fileno())
+                    left.unlink()
+    return folder
 
 
 def _hash_of(file: Path) -> str:
