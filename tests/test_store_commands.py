@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,6 +19,7 @@ from nodegp.app.frontend import OptionError
 from nodegp.app.stored import StoredProject, memory_of, working
 from nodegp.cli.app import app
 from nodegp.disk import on_disk
+from nodegp.files import lock
 from nodegp.operators import operator_of
 from stores import awkward_graph, stored
 
@@ -70,7 +76,7 @@ def test_predictions_are_a_file_for_each_part(folder, tmp_path):
     out = tmp_path / "predictions"
     run_cli("predict", folder / "model.nodegp", *at(folder), "-o", out, "--coverage", "0.9")
     store = nodegp.open_store(folder / "store")
-    files = sorted(out.iterdir())
+    files = sorted(path for path in out.iterdir() if not path.name.startswith("."))
     assert [path.name for path in files] == [f"part-{n:05d}.parquet" for n in range(store.n_parts)]
     tables = [pq.read_table(path) for path in files]
     ids = [name for table in tables for name in table["id"].to_pylist()]
@@ -85,6 +91,85 @@ def test_predictions_are_a_file_for_each_part(folder, tmp_path):
         found = [value for table in tables for value in table[name].to_pylist()]
         assert found == expected[name].to_pylist()
     assert not list((folder / "store" / "work").glob(".model*"))
+
+
+SLOW_PREDICTIONS = """
+import sys, time
+import nodegp.app.stored as stored
+from nodegp.disk import using
+
+whole = stored.predict_part
+
+def slowly(address, part, *fixed):
+    time.sleep(0.01)
+    whole(address, part, *fixed)
+    with open(sys.argv[4], "a") as log:
+        log.write(f"{part}\\n")
+
+stored.predict_part = slowly
+project = stored.StoredProject.open(sys.argv[1], sys.argv[2])
+with using(1):
+    project.predict(sys.argv[3])
+"""
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("part-*")}
+
+
+def test_killed_predictions_go_on_where_they_were(folder, tmp_path):
+    model, out, log = folder / "model.nodegp", tmp_path / "out", tmp_path / "log"
+    run_cli("predict", model, *at(folder), "-o", tmp_path / "whole")
+    n_parts = nodegp.open_store(folder / "store").n_parts
+    log.touch()
+    for share in (0.2, 0.6):
+        words = [sys.executable, "-c", SLOW_PREDICTIONS, model, folder / "store", out, log]
+        process = subprocess.Popen(
+            words, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        )
+        deadline = time.monotonic() + 60
+        while len(log.read_text().splitlines()) < share * n_parts:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    before = {path.name: path.stat().st_mtime_ns for path in out.glob("part-*")}
+    assert 0.6 * n_parts <= len(before) < n_parts
+    lines = log.read_text().splitlines()
+    assert len(lines) == len(set(lines))  # no part that was whole was made twice
+    result = run_cli("predict", model, *at(folder), "-o", out)
+    assert f"{len(before)} of {n_parts} files are there already" in result.stderr
+    assert {name: (out / name).stat().st_mtime_ns for name in before} == before
+    assert contents(out) == contents(tmp_path / "whole")
+    left = list((folder / "store" / "work").glob(".model-*"))
+    assert len(left) == 2  # of the processes that were killed
+    os.utime(left[0], (0, 0))
+    os.utime(left[1], (0, 0))
+    with left[1].open("rb") as held:
+        lock(held.fileno())  # as one that still works
+        run_cli("predict", model, *at(folder), "-o", out)
+    assert list((folder / "store" / "work").glob(".model-*")) == left[1:]
+    left[1].unlink()
+
+
+def test_predictions_of_another_model_or_that_are_damaged_are_made_again(folder, tmp_path):
+    model, out, other = folder / "model.nodegp", tmp_path / "out", tmp_path / "other.nodegp"
+    run_cli("predict", model, *at(folder), "-o", out)
+    first = contents(out)
+    (out / "part-00003.parquet").write_bytes(b"PAR1")
+    (out / "part-00005.parquet").unlink()
+    result = run_cli("predict", model, *at(folder), "-o", out)
+    n_parts = len(first)
+    assert f"{n_parts - 2} of {n_parts} files are there already" in result.stderr
+    assert contents(out) == first
+    more = ["--labels", folder / "more.csv", "-o", other]
+    run_cli("update", model, *at(folder), *more)
+    for command in (["predict", other], ["predict", model, "--coverage", "0.9"]):
+        before = contents(out)
+        result = run_cli(*command, *at(folder), "-o", out)
+        assert "already" not in result.stderr
+        assert all(before[name] != content for name, content in contents(out).items())
 
 
 def test_predictions_are_not_written_among_other_files(folder, tmp_path):

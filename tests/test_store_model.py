@@ -247,6 +247,45 @@ def test_without_dense_features_labels_are_carried(tmp_path, kind):
         nodegp.GraphGPClassifier().fit(store, pairs)
 
 
+def test_a_filter_on_the_function_is_refused_where_its_neighbours_are_too_many(tmp_path):
+    graph, classes = awkward_graph(ids=True)
+    store = stored(graph, tmp_path / "store")
+    nodes = np.arange(10, 30)  # without the hub, whose neighbours are half of all
+    pairs = {f"node {n}": int(classes[n]) for n in nodes}
+    parts = {"filter": NeighbourMean(), "calibrate": False, "random_state": 0}
+    model = nodegp.GraphGPClassifier(**parts)
+    touched = np.count_nonzero(NeighbourMean().weights(graph, nodes).sum(axis=0))
+    with (
+        using(1, memory=8 * 11 * touched - 1),
+        pytest.raises(
+            ValueError, match=rf"here {touched} rows of .* GiB, and .* allowed; filter the features"
+        ),
+    ):
+        model.fit(store, pairs)
+    with using(1, memory=8 * 11 * touched):
+        model.fit(store, pairs)
+        model.predict_proba(nodes=nodes)
+        with pytest.raises(ValueError, match=r"take more than .* ask about fewer nodes at a time"):
+            model.predict_proba()
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "none"])
+def test_fit_says_which_views_it_leaves_out(tmp_path, capsys, kind):
+    graph, classes = awkward_graph(n_columns=40, ids=True)
+    features = graph.features if kind == "dense" else None
+    if kind == "sparse":
+        features = sp.csr_array(np.where(graph.features > 5.5, np.round(graph.features), 0.0))
+    graph = Graph(graph.adjacency, features, graph.ids)
+    nodes, pairs = labels_of(classes)
+    parts = {"random_state": 0, "verbose": 1}
+    nodegp.GraphGPClassifier(**parts).fit(stored(graph, tmp_path / "store"), pairs)
+    said = capsys.readouterr().err
+    assert ("left out: links in common and nodes alike" in said) == (kind != "none")
+    assert ("curved ones" in said) == (kind == "dense")
+    nodegp.GraphGPClassifier(**parts).fit(graph, vector(classes, nodes))
+    assert "too large" not in capsys.readouterr().err
+
+
 def test_a_regressor(tmp_path):
     graph, classes = awkward_graph(ids=True)
     store = stored(graph, tmp_path / "store")

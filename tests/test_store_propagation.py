@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
 
+from nodegp import disk
 from nodegp.disk import hops, on_disk, using
 from nodegp.disk.filtered import FilteredMatrix, block_width
 from nodegp.disk.hops import Recursion
@@ -22,6 +25,7 @@ from nodegp.features import FeatureRows
 from nodegp.operators import MemoryOperator, operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.propagation import FilterPolynomial, propagate
+from nodegp.store import open_store
 from stores import awkward_graph, stored
 
 POLYNOMIALS = [
@@ -107,16 +111,16 @@ def test_edges_are_read_once_for_a_filter(tmp_path):
     assert operator.passes == 6.0
 
 
+# A process that imports once, and for each line that it reads starts another that works until it is
+# killed, or done if the line is 0: the line says after how many parts of hops, and how long after.
 LEVELS = """
-import sys, time
-from pathlib import Path
+import os, signal, sys, threading, time
 import nodegp.disk.hops as hops
 from nodegp.disk import on_disk, using
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.store import open_store
-from test_store_propagation import POLYNOMIALS, filtered
-from nodegp.graph import Graph
+from test_store_propagation import KILLED_MEMORY, POLYNOMIALS, filtered
 import numpy as np
 
 store = open_store(sys.argv[1])
@@ -124,52 +128,89 @@ features = np.concatenate([store.features_of(part) for part in range(store.n_par
 preprocessor = Preprocessing("standardise").fit(features)
 whole = hops.make_level
 
-def slowly(job, level, part):
-    time.sleep(0.002)
-    whole(job, level, part)
+def noted(line):
     with open(sys.argv[2], "a") as log:
-        log.write(f"{job.start} {level} {part}\\n")
+        log.write(line)
 
-hops.make_level = slowly
-print("ready", flush=True)
-with using(2, memory=900 * 60):
-    matrix = filtered(store, preprocessor, POLYNOMIALS[0])
-    matrix.make(operator_of(on_disk(store), False), lambda done, total: None)
-print("done", flush=True)
+def work(n_more, delay):
+    begun = []
+
+    def slowly(job, level, part):
+        begun.append(part)
+        if n_more and len(begun) == n_more:
+            kill = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL))
+            kill.start()
+        if n_more and len(begun) > n_more + 8:
+            time.sleep(60)  # the kill is late: this is where it comes
+        noted(f"begun {job.start} {level} {part}\\n")
+        time.sleep(0.002)
+        whole(job, level, part)
+        noted(f"made {job.start} {level} {part}\\n")
+
+    hops.make_level = slowly
+    with using(2, memory=KILLED_MEMORY):
+        matrix = filtered(store, preprocessor, POLYNOMIALS[0])
+        matrix.make(operator_of(on_disk(store), False), lambda done, total: None)
+
+for line in sys.stdin:
+    n_more, delay = line.split()
+    child = os.fork()
+    if child == 0:
+        work(int(n_more), float(delay))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+KILLED_MEMORY = 900 * 60
+N_KILLS = 10
 
 
-def test_killed_at_any_moment_it_goes_on_and_is_equal_to_the_bit(tmp_path):
+def test_killed_ten_times_it_goes_on_and_is_equal_to_the_bit(tmp_path):
     graph, _ = awkward_graph()
     store = stored(graph, tmp_path / "store")
-    expected = in_memory(graph, Preprocessing("standardise").fit(graph.features), POLYNOMIALS[0])
-    log = tmp_path / "log"
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    expected = in_memory(graph, preprocessor, POLYNOMIALS[0])
+    width = block_width(store, 11, 4, Threads(2, KILLED_MEMORY))
+    total = -(-11 // width) * POLYNOMIALS[0].order * store.n_parts
+    assert total > 20 * N_KILLS
+    log, rng, endings, at = tmp_path / "log", np.random.default_rng(0), [], []
     log.touch()
-    rng, n_kills = np.random.default_rng(0), 0
-    for _ in range(40):
-        process = subprocess.Popen(
-            [sys.executable, "-c", LEVELS, str(store.path), str(log)],
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert process.stdout.readline() == b"ready\n"
-        try:
-            process.wait(rng.uniform(0.0, 0.25) if n_kills < 10 else None)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            n_kills += 1
-        process.wait()
-        process.stdout.close()
-        if process.returncode == 0:
-            break
-    assert n_kills >= 3
-    features = made(store, Preprocessing("standardise").fit(graph.features), POLYNOMIALS[0])
-    assert np.array_equal(features[:], expected)
-    # No part of a hop was made twice, but for those that a kill met.
-    lines = log.read_text().splitlines()
-    assert len(lines) - len(set(lines)) == 0
-    n_blocks = len(list((store.path / "work").glob("filtered-*/b*")))
-    assert len(lines) >= n_blocks * 6 * store.n_parts - 2 * n_kills
+
+    def n_made():
+        return log.read_text().count("made")
+
+    with subprocess.Popen(
+        [sys.executable, "-c", LEVELS, str(store.path), str(log)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        # One moment in each tenth of the work, but for the last few parts.
+        for moment in (np.arange(N_KILLS) + rng.uniform(0.1, 0.9, N_KILLS)) / N_KILLS:
+            n_more = max(int(moment * (total - 20)) - n_made(), 1)
+            process.stdin.write(f"{n_more} {rng.uniform(0.0, 0.004)}\n")
+            endings.append(int(process.stdout.readline()))
+            at.append(n_made() / total)
+        process.stdin.write("0 0\n")
+        last = int(process.stdout.readline())
+        process.stdin.close()
+    assert endings == [-signal.SIGKILL] * N_KILLS
+    assert last == 0
+    assert np.histogram(at, 5, (0.0, 1.0))[0].min() >= 1  # spread over the run
+    matrix = filtered(store, preprocessor, POLYNOMIALS[0])
+    assert matrix.is_made
+    operator = operator_of(on_disk(store), False)
+    matrix.make(operator, lambda done, total: None)
+    assert operator.passes == 0.0
+    assert np.array_equal(matrix[:], expected)
+    # What was whole was not made again: each kill costs what was in the hands of two threads.
+    begun, finished = (
+        [line for line in log.read_text().splitlines() if line.startswith(word)]
+        for word in ("begun", "made")
+    )
+    assert len(finished) == len(set(finished))
+    assert total <= len(begun) <= total + 2 * N_KILLS
 
 
 def test_damaged_work_is_made_again_or_refused_by_name(tmp_path):
@@ -190,6 +231,51 @@ def test_damaged_work_is_made_again_or_refused_by_name(tmp_path):
         made(store, preprocessor, POLYNOMIALS[0]).part(3)
     files[3].unlink()
     assert np.array_equal(made(store, preprocessor, POLYNOMIALS[0])[:], expected)
+
+
+def test_damaged_rows_of_the_operator_are_made_again(tmp_path):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    preprocessor = Preprocessing("standardise").fit(graph.features)
+    made(store, preprocessor, POLYNOMIALS[0])
+    files = sorted((store.path / "work").glob("operator-*/*"))
+    assert len(files) == store.n_parts
+    whole = files[1].read_bytes()
+    content = bytearray(whole)
+    content[-80] ^= 64  # among the weights
+    files[1].write_bytes(content)
+    for path in (store.path / "work").glob("filtered-*/b*/*"):
+        path.unlink()
+    disk.graph._opened.cache_clear()  # as another process would find it
+    again = made(open_store(store.path), preprocessor, POLYNOMIALS[0])
+    assert np.array_equal(again[:], in_memory(graph, preprocessor, POLYNOMIALS[0]))
+    assert files[1].read_bytes() == whole
+
+
+def test_files_that_stay_are_on_disk_before_they_have_their_names(tmp_path, monkeypatch):
+    graph, _ = awkward_graph()
+    store = stored(graph, tmp_path / "store")
+    done, replace, fsync = [], os.replace, os.fsync
+
+    def noted_fsync(handle):
+        done.append("fsync")
+        fsync(handle)
+
+    def noted_replace(source, target):
+        done.append(Path(target).parent.name.split("-")[0] + "/" + Path(target).name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    with using(1):
+        made(store, Preprocessing("standardise").fit(graph.features), POLYNOMIALS[0])
+    named = [(before, name) for before, name in pairwise(done) if name != "fsync"]
+    stay = [before for before, name in named if "/result." in name or name[:9] == "operator/"]
+    passing = [before for before, name in named if name.startswith(("b00000/h", "b00000/x"))]
+    assert len(stay) == 2 * store.n_parts
+    assert set(stay) == {"fsync"}
+    assert len(passing) == 6 * store.n_parts
+    assert "fsync" not in passing[store.n_parts :]
 
 
 def test_a_level_that_was_damaged_by_a_crash_is_made_again(tmp_path, monkeypatch):
@@ -241,3 +327,8 @@ def test_a_full_disk_is_said_in_a_sentence(tmp_path):
     assert not list((store.path / "work").rglob(".x*"))
     features = made(store, preprocessor, POLYNOMIALS[1])
     assert np.array_equal(features[:], in_memory(graph, preprocessor, POLYNOMIALS[1]))
+
+
+def test_threads_where_the_system_does_not_say_which_cores_are_ours(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert Threads().n_threads == os.cpu_count()

@@ -6,25 +6,29 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from nodegp import __version__
 from nodegp.app.evaluation import Comparison
 from nodegp.app.explanation import explain
 from nodegp.app.frontend import SILENT, OptionError, Progress, check_share
 from nodegp.app.model import DEFAULT, ModelOptions, describe, refuse_amounts
+from nodegp.app.prediction_folder import missing_parts, part_file, prediction_folder
 from nodegp.app.questions import changes, require_classes
 from nodegp.disk import GraphOnDisk, StoreAddress, Threads, on_disk, using, workers
 from nodegp.disk.preprocess import fit_preprocessor
 from nodegp.estimators import GraphGPClassifier
 from nodegp.evaluation import Evaluation
-from nodegp.files import clear_unfinished
+from nodegp.files import lock
+from nodegp.identity import fingerprint
 from nodegp.io import read_labels
 from nodegp.io.stored_ids import StoreIndex
 from nodegp.io.write import write_tables
@@ -37,8 +41,8 @@ from nodegp.store import open_store
 
 __all__ = ["StoredProject", "memory_of", "working"]
 
+_JUST_MADE = 60.0  # seconds in which a model that predictions are made with is locked for sure
 _UNITS = {"": 1, "K": 10, "M": 20, "G": 30, "T": 40}
-_PREFIX = "part-"
 
 
 def memory_of(text: str) -> int:
@@ -165,10 +169,11 @@ class StoredProject:
         abstain_below: float | None = None,
         force: bool = False,
     ) -> dict[str, Any]:
-        """Predict every node into a folder, with one Parquet file for each part of the graph."""
+        """Predict every node into a folder, with one Parquet file for each part of the graph.
+        Files of the same model that are there already, of a run that was killed, are kept."""
         check_share(coverage=coverage, abstain_below=abstain_below)
         model, store = self._fitted, self.graph.store
-        place = _output_folder(Path(folder), force)
+        place = prediction_folder(Path(folder), force)
         with watched(self.progress.note):
             _make_filtered(model)  # here, and not in each of the tasks
         chosen, address = workers(), StoreAddress.of(store)
@@ -177,15 +182,23 @@ class StoredProject:
             domain.cache.budget = max(domain.cache.budget, chosen.memory)
             chosen = Threads(1, chosen.memory)
         # By way of a file: tasks stay small, whoever does them.
-        file = store.path.absolute() / "work" / f".model-{secrets.token_hex(8)}"
-        file.parent.mkdir(exist_ok=True)
+        file = _clear_models(store.path.absolute() / "work") / f".model-{secrets.token_hex(8)}"
         fixed = (file, place.absolute(), coverage, abstain_below)
-        tasks = [(address, part, *fixed) for part in range(store.n_parts)]
+        held = ExitStack()
         try:
             save(model, file)
+            with suppress(OSError):  # a file system without locks
+                lock(held.enter_context(file.open("rb")).fileno())
+            asked = [store.fingerprint, coverage, abstain_below, __version__]
+            missing = missing_parts(place, store, fingerprint(_hash_of(file), asked))
+            if len(missing) < store.n_parts:
+                there = store.n_parts - len(missing)
+                self.progress.note(f"{there:,} of {store.n_parts:,} files are there already")
+            tasks = [(address, part, *fixed) for part in missing]
             with self.progress.stage("predicting"), watched(self.progress.note):
                 chosen.run(predict_part, tasks)
         finally:
+            held.close()
             file.unlink(missing_ok=True)
         return {"predictions": store.n_nodes, "files": store.n_parts}
 
@@ -282,7 +295,23 @@ def predict_part(
     tables = _model_at(model).predict_frames(
         store, np.arange(rows.start, rows.stop), coverage=coverage, abstain_below=abstain_below
     )
-    write_tables(folder / f"{_PREFIX}{part:05d}.parquet", tables)
+    write_tables(part_file(folder, part), tables)
+
+
+def _clear_models(folder: Path) -> Path:
+    """The folder without the models of predictions that were killed."""
+    folder.mkdir(exist_ok=True)
+    for left in folder.glob(".model-*"):
+        with suppress(OSError):  # whoever works with it has locked it
+            if time.time() - left.stat().st_mtime > _JUST_MADE:
+                with left.open("rb") as file:
+                    lock(file.fileno())
+                    left.unlink()
+    return folder
+
+
+def _hash_of(file: Path) -> str:
+    return sha256(file.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=1)
@@ -298,26 +327,3 @@ def _make_filtered(model: GraphGPClassifier) -> None:
     for part in prior.parts if isinstance(prior, SumPrior) else (prior,):
         if isinstance(part, FilteredFeatures) and domain.reads_whole(0):
             part.where(domain).whole(part.filter.polynomial())
-
-
-def _output_folder(folder: Path, force: bool) -> Path:
-    """A folder that is new, empty, or has predictions of ours, which are removed."""
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file; predictions of a stored graph are a folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    clear_unfinished(folder)
-    others = [path for path in folder.iterdir() if not _is_ours(path)]
-    if others and not force:
-        raise OptionError(
-            f"{folder} has other files, such as {others[0].name}; name another folder, or pass "
-            "`force` to write beside them",
-            "force",
-        )
-    for path in folder.iterdir():
-        if _is_ours(path):
-            path.unlink()
-    return folder
-
-
-def _is_ours(path: Path) -> bool:
-    return path.name.startswith(_PREFIX) and path.suffix == ".parquet"

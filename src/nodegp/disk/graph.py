@@ -13,11 +13,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.sparse as sp
 
+from nodegp.disk.workers import workers
 from nodegp.graph import Graph
 from nodegp.store import StoredGraph, StoreError, open_store
 
 __all__ = ["GraphOnDisk", "StoreAddress", "StoredMatrix", "StoredRows", "on_disk"]
 
+_ENTRY = 16  # bytes of an entry of a matrix in memory, at most
 _made: WeakKeyDictionary[StoredGraph, GraphOnDisk] = WeakKeyDictionary()
 
 
@@ -119,11 +121,20 @@ class StoredRows:
         index = np.asarray(nodes)
         parts = self._store.part_of(index)
         found, order = [sp.csr_array((0, self.shape[1]))], [np.zeros(0, np.intp)]
+        n_bytes, allowed = 0, workers().memory
         for part in np.unique(parts).tolist():
             places = np.flatnonzero(parts == part)
             start = self._store.boundaries[part]
             found.append(self._store.edges(part)[index[places] - start])
             order.append(places)
+            n_bytes += _ENTRY * found[-1].nnz
+            if n_bytes > allowed:
+                raise ValueError(
+                    f"the edges of {len(index):,} nodes take more than {n_bytes / 2**30:.2f} GiB, "
+                    f"and {allowed / 2**30:.2f} are allowed; filter the features instead "
+                    "(filter='auto'), ask about fewer nodes at a time, or allow more with --memory "
+                    "(in Python nodegp.disk.using(memory=...))"
+                )
         return sp.csr_array(sp.vstack(found, format="csr"))[np.argsort(np.concatenate(order))]
 
 

@@ -115,7 +115,7 @@ def make_level(job: ColumnJob, level: int, part: int) -> None:
     if level == 0 and recursion.own is not None:
         passed = torch.from_numpy(1.0 / (1.0 + job.store.degrees[rows])).to(x.dtype)[:, None]
         following = following * passed + x * (recursion.own * (1.0 - passed))  # Eq. 15
-    write_tensors(job.level(level, part), following)
+    write_tensors(job.level(level, part), following, is_to_stay=level == 0)
 
 
 def check_file(path: Path) -> None:

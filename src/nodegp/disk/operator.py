@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +22,9 @@ from nodegp.disk.workers import Threads, workers
 from nodegp.store import StoredGraph
 
 __all__ = ["ScaledParts", "StoredOperator"]
+
+# Files that were found to be as they were written since a stored graph was opened.
+_compared: WeakKeyDictionary[StoredGraph, set[Path]] = WeakKeyDictionary()
 
 
 class ScaledParts:
@@ -41,13 +45,16 @@ class ScaledParts:
         return self._folder / f"{part:05d}"
 
     def rows(self, part: int) -> Tensor:
-        """Rows of S, sparse, (rows, N)."""
+        """Rows of S, sparse, (rows, N). The first time that a part is read, it is compared with its
+        checksum."""
+        path, compared = self.path(part), _compared.setdefault(self._store, set())
         try:
-            indptr, indices, values = read_tensors(self.path(part))
-        except DamagedWorkError:  # not there, or cut short
+            indptr, indices, values = read_tensors(path, verify=path not in compared)
+        except DamagedWorkError:  # not there, or not as it was written
             indptr, indices, values = self._make(part)
             work_folder(self._store.path, self._folder.name)
-            write_tensors(self.path(part), indptr, indices, values)
+            write_tensors(path, indptr, indices, values, is_to_stay=True)
+        compared.add(path)
         shape = len(indptr) - 1, self._store.n_nodes
         return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
 

@@ -53,8 +53,9 @@ def work_folder(store: Path, name: str) -> Path:
     return folder
 
 
-def write_tensors(path: Path, *tensors: Tensor) -> None:
-    """Write arrays of one or two dimensions to a file."""
+def write_tensors(path: Path, *tensors: Tensor, is_to_stay: bool = False) -> None:
+    """Write arrays of one or two dimensions to a file. One that is to stay is on disk before it has
+    its name; others are compared with their checksums when work goes on after a crash."""
     parts = [tensor.contiguous() for tensor in tensors]
     contents = [_bytes(part) for part in parts]
     shapes = b"".join(
@@ -72,6 +73,9 @@ def write_tensors(path: Path, *tensors: Tensor) -> None:
                 for content in contents:
                     file.write(content)
                     file.write(b"\0" * (-len(content) % _ALIGNED))
+                if is_to_stay:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -53,7 +53,7 @@ class Threads:
     n_places = 1
 
     def __init__(self, n_threads: int | None = None, memory: int = MEMORY):
-        self.n_threads = n_threads or len(os.sched_getaffinity(0))
+        self.n_threads = n_threads or _n_cores()
         self.memory = memory
 
     def run(
@@ -80,6 +80,13 @@ class Threads:
     def run_apart(self, function: Callable[[Any, int | None], None], items: Sequence[Any]) -> None:
         for item in items:
             function(item, None)
+
+
+def _n_cores() -> int:
+    """That this process may use, where the system says so."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 _workers: ContextVar[Workers | None] = ContextVar("workers", default=None)

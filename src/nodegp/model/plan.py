@@ -151,11 +151,12 @@ def priors_to_weigh(
 
 def left_out_views(domain: Domain) -> tuple[str, ...]:
     """What the default leaves out on a stored graph, in words."""
-    if not isinstance(domain, StoredDomain):
+    if not isinstance(domain.graph, GraphOnDisk) or domain.is_featureless:
         return ()
+    curved = ", and curved ones, which take every label for every node"
     return (
         "views that a stored graph is too large for are left out: links in common and nodes alike, "
-        "which take all pairs of nodes, and curved ones, which take every label for every node",
+        f"which take all pairs of nodes{curved if domain.graph.is_dense else ''}",
     )
 
 

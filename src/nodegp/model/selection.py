@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nodegp.kernels import Kernel
 from nodegp.model.fitted import Report, Settings, silent
+from nodegp.model.plan import left_out_views
 from nodegp.model.recipe import Recipe, bias_variance, prior_variance
 from nodegp.model.views import Candidate, averaged, candidates, label_covariances, learnable
 from nodegp.model.weighing import Score, Weights, weigh, weigh_numbers
@@ -102,6 +103,8 @@ def _choose(
         Score(look.view.name, float(weight), loss)
         for look, weight, loss in zip(looks, weights, losses, strict=True)
     )
+    for remark in left_out_views(domain):
+        report(remark)
     for score in scores:
         loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
         report(f"{score.name}: weight {score.weight:.2f}, log loss of labels left out {loss}")

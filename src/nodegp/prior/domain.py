@@ -103,6 +103,10 @@ class Domain:
     def is_featureless(self) -> bool:
         return self.preprocessor.kind == "one-hot"
 
+    def gathered(self, nodes: np.ndarray) -> FeatureRows:
+        """The features of nodes that lie anywhere, for a filter on the function."""
+        return self.rows.select(nodes)
+
     def operator(self, self_loops: bool) -> GraphOperator:
         return operator_of(self.graph, self_loops)
 

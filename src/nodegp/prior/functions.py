@@ -70,7 +70,7 @@ class FilteredFunction(OneFunction):
         if rows is None:
             return WeightedRows(None, domain.rows.select(nodes))
         weights, touched = cut(rows)
-        return WeightedRows(weights, domain.rows.select(touched))
+        return WeightedRows(weights, domain.gathered(touched))
 
     def cov(self, a: Inputs, b: Inputs) -> Tensor:
         return covariance(self.kernel, WeightedRows.of(a), WeightedRows.of(b))

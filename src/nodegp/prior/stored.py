@@ -56,6 +56,17 @@ class StoredDomain(Domain):
             )
         return super()._related(name)
 
+    def gathered(self, nodes: np.ndarray) -> FeatureRows:
+        needed, allowed = 8 * len(nodes) * self.n_columns, workers().memory
+        if needed > allowed:
+            raise ValueError(
+                f"a filter on the function takes the features of all neighbours, here "
+                f"{len(nodes):,} rows of {needed / 2**30:.2f} GiB, and {allowed / 2**30:.2f} are "
+                "allowed; filter the features instead (filter='auto'), ask about fewer nodes at a "
+                "time, or allow more with --memory (in Python nodegp.disk.using(memory=...))"
+            )
+        return super().gathered(nodes)
+
     # --- filtered features, which are kept with the store ---------------------------------------
 
     def matrix(self, polynomial: FilterPolynomial) -> FilteredMatrix:
