@@ -53,6 +53,20 @@ def test_normal_equations_may_be_singular_or_nothing_at_all():
     assert solve_least_squares(nothing, nothing[0]).tolist() == [0.0, 0.0]
 
 
+def test_inverses_of_several_large_matrices_on_two_threads():
+    """torch.linalg.inv of all of them at once ended in an error about pivots."""
+    A = torch.randn(7, 640, 640, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    A = A @ A.mT
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        inverse = ridge_inverse(A, 1.0)
+    finally:
+        torch.set_num_threads(before)
+    one = torch.eye(640, dtype=torch.float64)
+    torch.testing.assert_close(inverse @ (A + one), one.expand(7, -1, -1), atol=1e-8, rtol=0)
+
+
 def test_the_inverse_of_a_ridge_regression():
     K = spd(6)
     expected = np.linalg.inv(K.numpy() + 0.3 * np.eye(6))

@@ -69,6 +69,8 @@ def solve_least_squares(gram: Tensor, right: Tensor) -> Tensor:
 def ridge_inverse(matrix: Tensor, ridge: float | Tensor) -> Tensor:
     """``(matrix + ridge I)^-1`` of one matrix or several, with the ridge that a regression is meant
     to have."""
+    if matrix.ndim > 2:  # one at a time: torch's factorisation of several goes wrong on two threads
+        return torch.stack([ridge_inverse(each, ridge) for each in matrix])
     return torch.linalg.inv(_plus_diagonal(matrix, ridge))
 
 

@@ -40,7 +40,8 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
     --------
     >>> import numpy as np
     >>> import nodegp
-    >>> ring = nodegp.Graph.from_edges([[n, (n + 1) % 12] for n in range(12)], features=np.eye(12))
+    >>> features = np.eye(12)
+    >>> ring = nodegp.Graph.from_edges([[n, n - 1] for n in range(1, 12)], features=features)
     >>> height = np.where(np.arange(12) % 2, np.nan, np.cos(np.arange(12)))  # NaN: not known
     >>> mean, deviation = nodegp.GraphGPRegressor().fit(ring, height).predict(return_std=True)
     >>> mean.shape, deviation.shape
