@@ -303,7 +303,8 @@ class GraphGP(BaseEstimator):
                 mean, covariance = self.model_.joint(domain, nodes)
                 return mean.numpy(), covariance.numpy()
             marginals = self.model_.marginals(domain, nodes)
-        return marginals.mean.numpy(), marginals.var.numpy()
+        # Copies: those of all nodes are kept for the next question.
+        return marginals.mean.numpy().copy(), marginals.var.numpy().copy()
 
     def sample_latent(
         self, X: Any = None, nodes: Any = None, n_samples: int = 1, random_state: Any = None
