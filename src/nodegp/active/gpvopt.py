@@ -40,9 +40,8 @@ class GPVOPT(Acquisition):
     The model must be a :class:`nodegp.GraphGPClassifier` or ``GraphGPRegressor``. Where it weighs
     views of the graph itself, which changes as labels come in, the prior is that of all views by
     their weights before any label, and no bias: a plan should not change at every step. The
-    covariance is kept in
-    the situation's memory from one choice to the next while the prior stays: with fixed
-    hyper-parameters a question costs O(N^2), with learnt ones it is made anew for each.
+    covariance is kept in the situation's memory from one choice to the next while the prior stays:
+    with fixed hyper-parameters a question costs O(N^2), with learnt ones it is made anew for each.
 
     **Batches** are chosen one node after the other, as if each were labelled at once.
 
