@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from threadpoolctl import ThreadpoolController
 
 import nodegp
 from nodegp.linalg import (
@@ -19,6 +20,7 @@ from nodegp.linalg import (
     ridge_inverse,
     solve_least_squares,
     sparse_matmul,
+    threads_for,
 )
 from nodegp_paper.tensors import lower_times
 
@@ -213,3 +215,17 @@ def test_quadratic_forms_are_those_of_the_whole_matrices(size):
     expected = [[w[n] @ S[k] @ w[n] for k in range(4)] for n in range(7)]
     result = QuadraticForms(torch.from_numpy(S))(torch.from_numpy(w))
     np.testing.assert_allclose(result.numpy(), expected, atol=1e-10)
+
+
+def test_numpy_leaves_the_processors_to_torch():
+    """Two pools of threads in turn wait for one another at every change."""
+
+    def of_numpy():
+        pools = ThreadpoolController().info()
+        return [pool["num_threads"] for pool in pools if pool["internal_api"] == "openblas"]
+
+    before = of_numpy()
+    for size in (1, 10_000):
+        with threads_for(size):
+            assert set(of_numpy()) <= {1}
+        assert of_numpy() == before

@@ -153,3 +153,13 @@ def test_installed_wheel_has_the_command_line(installed, tmp_path):
     output = run_python("-m", "nodegp", "--help", cwd=tmp_path, PYTHONPATH=str(installed))
     assert "demo" in output
     assert "reproduce" in output  # of the laboratory, by its entry point
+
+
+def test_no_file_is_longer_than_can_be_read_at_a_sitting():
+    source = Path(nodegp.__file__).parent.parent
+    lengths = {
+        str(path.relative_to(source)): len(path.read_text(encoding="utf-8").splitlines())
+        for package in ("nodegp", "nodegp_paper")
+        for path in (source / package).rglob("*.py")
+    }
+    assert {name: length for name, length in lengths.items() if length > 400} == {}

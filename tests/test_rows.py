@@ -236,3 +236,22 @@ def test_inner_products_of_rows_with_themselves_and_their_gradient():
 
     torch.testing.assert_close(gram(values), values @ values.mT)
     assert torch.autograd.gradcheck(gram, values.requires_grad_())
+
+
+def test_inner_products_that_are_known_are_not_made_again():
+    rows = Rows(torch.from_numpy(np.random.default_rng(0).random((4, 3))))
+    gram = inner_products(rows, rows)
+    knowing = rows.knowing(gram)
+    assert inner_products(knowing, knowing) is gram
+    few = knowing.take(np.array([2, 0]))
+    assert few.known_gram is None
+    assert torch.equal(inner_products(few, knowing), few.values @ rows.values.mT)
+
+
+def test_rows_of_links_of_a_graph_that_has_grown():
+    values = np.random.default_rng(1).random((5, 7))
+    values[:3, 4:] = 0.0
+    narrow, wide = Rows(torch.from_numpy(values[:3, :4])), Rows(torch.from_numpy(values[3:]))
+    expected = values[:3] @ values[3:].T
+    assert inner_products(narrow, wide).numpy() == pytest.approx(expected)
+    assert inner_products(wide, narrow).numpy() == pytest.approx(expected.T)

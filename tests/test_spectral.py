@@ -656,3 +656,22 @@ def test_a_large_graph_within_bounded_memory():
     assert run.returncode == 0, run.stderr
     # F X has 24 MiB, the operator 20; the rest is one block of columns and its terms.
     assert float(run.stdout) < 400 * 2**20
+
+
+@pytest.mark.parametrize("settled", [None, 20])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_one_column_is_carried_as_among_others(settled, transposed, kind):
+    graph = random_graph(30, 0.15, 5)
+    graph.n_fitted_nodes = settled
+    operator = operator_of(graph, True)
+    columns, others = torch.rand(2, 30, 3, dtype=kind)
+    for subtract in (None, others):
+        # Products may overwrite what they subtract.
+        of_all = operator.matmul(
+            columns, 2.0, None if subtract is None else others.clone(), transposed
+        )
+        alone = None if subtract is None else others[:, :1].clone()
+        of_one = operator.matmul(columns[:, :1], 2.0, alone, transposed)
+        assert of_one.dtype == kind
+        assert of_one.numpy() == pytest.approx(of_all[:, :1].numpy(), rel=1e-5, abs=1e-6)

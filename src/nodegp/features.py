@@ -133,7 +133,7 @@ class FeatureRows:
             for block in blocks(stop - start, self.width, budget.block):
                 part = slice(start + block.start, start + block.stop)
                 rows = self._part(part, slice(None)).astype(columns.dtype, copy=False)
-                product[block] = rows @ columns
+                product[block] = torch.from_numpy(rows) @ torch.from_numpy(columns)
             return product
         scaled = columns
         if prepare.scale is not None:
@@ -162,15 +162,17 @@ class FeatureRows:
             total = np.zeros((self.n_columns, columns.shape[1]), dtype)
             for block in blocks(len(self), self.width, budget.block):
                 rows = self._part(block, slice(None)).astype(dtype, copy=False)
-                total += rows.T @ columns[block]
+                total += (torch.from_numpy(rows).mT @ torch.from_numpy(columns[block])).numpy()
             return total
-        raw = self._chosen
-        parts = (self._entries(dtype), raw.indices, raw.indptr)
         weighted = columns
         if prepare.unit_rows:
             weighted = columns / self._lengths.astype(dtype)[:, None]
-        # The transpose of a csr matrix is a csc matrix with the same arrays.
-        result = sp.csc_array(parts, shape=raw.shape[::-1]) @ weighted  # (D, C)
+        ends, places, entries = self._stored_transposed
+        kind = torch.from_numpy(columns[:0]).dtype
+        matrix = torch.sparse_csr_tensor(
+            *(ends, places, entries.to(kind), (self.n_columns, len(self))), check_invariants=False
+        )
+        result: np.ndarray = (matrix @ torch.from_numpy(weighted)).numpy()  # (D, C)
         if prepare.scale is not None:
             result *= prepare.scale.astype(dtype)[:, None]
         if prepare.centre is not None:
@@ -226,9 +228,22 @@ class FeatureRows:
     def _stored(self) -> tuple[Tensor, Tensor, Tensor]:
         """A sparse matrix's rows, before they are scaled, as torch wants them."""
         raw = self._chosen
-        kind = index_type(raw)
-        ends, places = (torch.tensor(part, dtype=kind) for part in (raw.indptr, raw.indices))
-        return ends, places, torch.tensor(self._entries(self.precision))
+        return _for_torch(raw, self._entries(self.precision))
+
+    @cached_property
+    def _stored_transposed(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of its columns."""
+        raw = self._chosen
+        # The transpose of a csr matrix is a csc matrix with the same arrays.
+        parts = (self._entries(self.precision), raw.indices, raw.indptr)
+        columns = sp.csc_array(parts, shape=raw.shape[::-1]).tocsr()
+        return _for_torch(columns, columns.data)
 
     def _at(self, index: np.ndarray) -> np.ndarray:
         return index if self.index is None else self.index[index]
+
+
+def _for_torch(matrix: sp.csr_array, entries: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    kind = index_type(matrix)
+    ends, places = (torch.tensor(part, dtype=kind) for part in (matrix.indptr, matrix.indices))
+    return ends, places, torch.tensor(entries)

@@ -1,9 +1,8 @@
 """Likelihoods p(y | h): from latent values to labels. They know nothing of graphs.
 
-Each gives the expected log-likelihood under independent Gaussians (the first term of Eq. 5)
-with its gradients in their means and variances, and the predictive distribution. ``y`` holds
-class positions (or real targets), ``confidence`` how sure the expert was of each label: the
-probability that it is right, 1 for certain.
+Each gives the expected log-likelihood under independent Gaussians (the first term of Eq. 5) with
+its gradients in their means and variances, and the predictive distribution. ``y`` holds class
+positions (or numbers), ``confidence`` the probability that a label is right, 1 for certain.
 """
 
 from __future__ import annotations

@@ -8,11 +8,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 __all__ = [
@@ -103,20 +105,29 @@ def not_positive_definite(matrix: Tensor, what: str, tried: str) -> NotPositiveD
 
 @contextmanager
 def threads_for(size: int) -> Iterator[None]:
-    """One torch thread for the block if matrices of this size are all it factorises.
+    """One torch thread for the block if matrices of this size are all it factorises, and one of
+    numpy's in any case.
 
     Small factorisations gain nothing from a second thread, and on a machine that is busy with
-    something else they lose a factor of five or more to threads waiting for one another.
+    something else they lose a factor of five or more to threads waiting for one another. Threads of
+    numpy's own library go on looking for work for a while after each product, on the processors
+    that torch wants then: a few milliseconds at every change from one to the other.
     """
     threads = torch.get_num_threads()
-    if size > _ONE_THREAD or threads == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    with _numpy_threads().limit(limits=1, user_api="blas"):
+        if size > _ONE_THREAD or threads == 1:
+            yield
+            return
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+@cache
+def _numpy_threads() -> ThreadpoolController:
+    return ThreadpoolController().select(internal_api="openblas")
 
 
 def sparse_matmul(matrix: sp.csr_array, dense: Tensor) -> Tensor:

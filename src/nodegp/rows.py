@@ -71,6 +71,18 @@ class Rows:
         sketch = None if self.sketch is None else self.sketch[torch.from_numpy(index)]
         return Rows(self.values[index], self.centre, sketch)
 
+    def knowing(self, gram: Tensor) -> Rows:
+        """The same rows with their inner products with each other, (n, n), which are asked for
+        more than once."""
+        rows = Rows(self.values, self.centre, self.sketch)
+        object.__setattr__(rows, "_gram", gram)
+        return rows
+
+    @property
+    def known_gram(self) -> Tensor | None:
+        # No field: it follows from them, and no file has it.
+        return getattr(self, "_gram", None)
+
     def materialise(self) -> Rows:
         return self
 
@@ -189,6 +201,8 @@ def width_of(matrix: Any) -> int:
 def inner_products(left: Rows, right: Rows) -> Tensor:
     """The Gram tile <x, x'> of two sets of rows, shape (len(left), len(right)), in float64
     unless inducing points among them are coarser."""
+    if left is right and left.known_gram is not None:
+        return left.known_gram
     if left.is_sparse and right.is_sparse:
         a, b = _same_width(left.values, right.values)
         # Sparse times dense is the faster product; the dense side must be small, though.
@@ -214,7 +228,10 @@ def inner_products(left: Rows, right: Rows) -> Tensor:
     if left.values is right.values:
         return _Gram.apply(left.values)
     coarser = min(left.values.dtype, right.values.dtype, key=lambda t: t.itemsize)
-    return left.values.to(coarser) @ right.values.to(coarser).mT
+    # Rows of links of a grown graph are wider than those of the graph fitted on.
+    width = min(left.values.shape[1], right.values.shape[1])
+    a, b = (side.values[:, :width].to(coarser) for side in (left, right))
+    return a @ b.mT
 
 
 class _Gram(torch.autograd.Function):

@@ -14,7 +14,7 @@ from nodegp.filters import Filter, Identity, PageRank, Propagation, View, Views
 from nodegp.kernels import RBF, Cosine, Kernel
 from nodegp.linalg import check_finite
 from nodegp.model.recipe import HUB_DISCOUNT, Recipe, far_neighbours, with_bias
-from nodegp.prior import Domain, Prior, make_prior
+from nodegp.prior import Domain, make_prior
 from nodegp.prior.edges import ALIKE, BOTH, LINKS, alike_cost
 
 __all__ = [
@@ -99,41 +99,11 @@ def label_covariances(
     ]
     results = []
     for part in parts:
-        covariance = check_finite(_kept_covariances(part, domain, nodes))
+        inputs = part.to_learn(domain, nodes)
+        covariance = check_finite(part.cov(inputs, inputs))
         mean = covariance.diagonal().mean()
         results.append(covariance / mean if mean > 0 else covariance)
     return torch.stack(results)
-
-
-class _Kept(NamedTuple):
-    """Covariances of some nodes, and where each of them is."""
-
-    place: dict[int, int]
-    values: Tensor
-
-
-def _kept_covariances(prior: Prior, domain: Domain, nodes: np.ndarray) -> Tensor:
-    """Cov(h, h) at some nodes. They depend on no label, so that those of nodes that were asked for
-    the last time are kept: one more label is one more row."""
-    key = ("covariances", domain.preprocessor.fingerprint, domain.in_double, prior)
-    kept = domain.cache.get(key)
-    known = kept.place if isinstance(kept, _Kept) else {}
-    old = [n for n in nodes.tolist() if n in known]
-    new = [n for n in nodes.tolist() if n not in known]
-    if not isinstance(kept, _Kept) or new or len(old) < len(known):
-        inputs = prior.to_learn(domain, np.array([*old, *new], np.intp))
-        values = torch.empty(len(nodes), len(nodes), dtype=torch.float64)
-        if old and isinstance(kept, _Kept):
-            index = torch.tensor([known[n] for n in old])
-            values[: len(old), : len(old)] = kept.values[index[:, None], index]
-        if new:
-            rows = inputs.take(np.arange(len(old), len(nodes))) if old else inputs
-            values[len(old) :] = prior.cov(rows, inputs)
-            values[: len(old), len(old) :] = values[len(old) :, : len(old)].mT
-        kept = _Kept({n: j for j, n in enumerate([*old, *new])}, values)
-        domain.cache.put(key, kept, 8 * len(nodes) ** 2)
-    index = torch.tensor([kept.place[n] for n in nodes.tolist()])
-    return kept.values[index[:, None], index]
 
 
 def averaged(

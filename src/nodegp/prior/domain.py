@@ -8,9 +8,8 @@ changes or goes can make none of it wrong, and one more label is one more column
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,6 +25,7 @@ from nodegp.prior.cache import ArrayCache
 from nodegp.prior.columns import FeatureColumns, ProductColumns
 from nodegp.prior.edges import LINKS, derived_graph, is_derived
 from nodegp.prior.inputs import cut
+from nodegp.prior.kept import KeptColumns, KeptRows, LabelledRows, grown_gram, taken
 from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
     FilterPolynomial,
@@ -40,12 +40,12 @@ from nodegp.propagation import (
 )
 from nodegp.rows import Rows, squared_lengths
 
-__all__ = ["Domain", "taken"]
+__all__ = ["Domain"]
 
 _SHORT = 2  # hops that a few nodes' neighbourhoods are still small at
 _KEPT_ROWS, _KEPT_TIMES = 1024, 2  # rows that are kept beside those asked for, and for each of them
+_OF_BUDGET = 16  # the share of the budget that is spent on what is only sometimes of use
 _LINKS = 1  # hops that those of all nodes are together no more than the edges at
-
 
 # Kept for as long as the graph lives, and for all models on it that see the same features.
 _caches: WeakKeyDictionary[Graph, ArrayCache] = WeakKeyDictionary()
@@ -67,12 +67,22 @@ class Domain:
         # How many nodes a model was fitted on, where these are others: of whom it knows features,
         # and no links.
         self.stranger_to = stranger_to
-        rows = FeatureRows.of(preprocessor, graph.features, graph.n_nodes)
-        self.rows: FeatureRows = replace(rows, in_double=in_double)
         self.cache = _caches.setdefault(graph, ArrayCache(budget.kept_bytes))
+        self.rows = self._feature_rows()
         # Other edges between the same nodes share the budget of what is kept.
         self._mark = id(graph), preprocessor.fingerprint, np.dtype(self.rows.precision).name
         self._relations: dict[str, Domain] = {}
+
+    def _feature_rows(self) -> FeatureRows:
+        """The features, with what has been made of them for other edges and other questions."""
+        key = ("features", self.preprocessor.fingerprint, self.in_double)
+        known = self.cache.get(key)
+        if isinstance(known, FeatureRows) and known.raw is self.graph.features:
+            return known
+        rows = FeatureRows.of(self.preprocessor, self.graph.features, self.n_nodes)
+        rows = replace(rows, in_double=self.in_double)
+        self.cache.put(key, rows, 24 * len(rows) * rows.width)
+        return rows
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same features on the very same graph."""
@@ -144,7 +154,8 @@ class Domain:
         self, polynomial: FilterPolynomial, nodes: np.ndarray, sketch: int = 0
     ) -> Rows:
         """Rows of F X at some nodes, with sketches of a width beside them; each is made once. They
-        are dense, but for a graph without features: there X = I, and they are rows of F."""
+        are dense, but for a graph without features: there X = I, and they are rows of F, which are
+        sparse unless it is centred."""
         values = self._row_by_row(
             ("rows", self._mark, polynomial), nodes, lambda new: self._new_rows(polynomial, new)
         )
@@ -164,6 +175,25 @@ class Domain:
         beside = self._row_by_row(key, nodes, new_sketches)
         return Rows(rows.values, rows.centre, torch.from_numpy(beside))
 
+    def labelled_rows(
+        self, polynomial: FilterPolynomial, nodes: np.ndarray, sketch: int = 0
+    ) -> Rows:
+        """What :meth:`filtered_rows` gives, with inner products of the rows with each other. Those
+        of the nodes that were asked about the last time are kept: all views, a fit and an update
+        ask for the same, and one more label is one more row."""
+        if len(nodes) ** 2 > budget.fit:
+            return self.filtered_rows(polynomial, nodes, sketch)
+        key = ("labelled", self._mark, polynomial, sketch)
+        cached = self.cache.get(key)
+        before = cached if isinstance(cached, LabelledRows) else None
+        if before is not None and before.nodes == nodes.tolist():
+            return before.rows
+        rows = self.filtered_rows(polynomial, nodes, sketch)
+        rows = rows.knowing(grown_gram(before, rows, nodes))
+        n_bytes = 8 * len(rows) * (len(rows) + rows.width)
+        self.cache.put(key, LabelledRows(nodes.tolist(), rows), n_bytes)
+        return rows
+
     def _row_by_row(
         self,
         key: Hashable,
@@ -172,8 +202,8 @@ class Domain:
     ) -> sp.csr_array | np.ndarray:
         """Rows at some nodes, of which those that are kept are not made again."""
         kept = self.cache.get(key)
-        if not isinstance(kept, _KeptRows):
-            kept = _KeptRows({}, make(nodes[:0]))
+        if not isinstance(kept, KeptRows):
+            kept = KeptRows({}, make(nodes[:0]))
         missing = [n for n in dict.fromkeys(nodes.tolist()) if n not in kept.place]
         if missing:
             if len(kept.place) > _KEPT_ROWS + _KEPT_TIMES * len(nodes):
@@ -187,9 +217,14 @@ class Domain:
         self, polynomial: FilterPolynomial, nodes: np.ndarray
     ) -> sp.csr_array | np.ndarray:
         operator = self.operator(polynomial.self_loops)
-        if self.is_featureless:
+        if self.is_featureless and not polynomial.centred:
             return filter_rows(operator, polynomial, nodes)
         _check_size(len(nodes), self.n_columns)
+        if self.is_featureless:  # what a centre is taken from has an entry for every node
+            result = np.empty((len(nodes), self.n_nodes))
+            for block in operator.column_blocks(len(nodes)):
+                result[block] = filter_rows_dense(operator, polynomial, nodes[block]).T
+            return result
         if not self._indicators_are_cheaper(polynomial, len(nodes)):
             if not self.rows.is_sparse:
                 return self.whole(polynomial)[nodes].astype(np.float64)
@@ -256,7 +291,7 @@ class Domain:
     def kept_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray | None:
         """The answer of :meth:`columns`, if it is there."""
         cached = self.cache.get(("columns", self._mark, polynomial))
-        if isinstance(cached, _Columns) and cached.of == rows.fingerprints:
+        if isinstance(cached, KeptColumns) and cached.of == rows.fingerprints:
             return cached.values
         return None
 
@@ -269,7 +304,9 @@ class Domain:
         key = ("columns", self._mark, polynomial)
         cached = self.cache.get(key)
         before = (
-            cached if isinstance(cached, _Columns) else _Columns((), np.zeros((self.n_nodes, 0)))
+            cached
+            if isinstance(cached, KeptColumns)
+            else KeptColumns((), np.zeros((self.n_nodes, 0)))
         )
         if before.of == rows.fingerprints:
             return before.values
@@ -281,7 +318,7 @@ class Domain:
             result = np.take(before.values, [place.get(m, 0) for m in rows.fingerprints], axis=1)
             if new:
                 result[:, new] = self.new_columns(polynomial, rows.take(np.array(new)))
-        self.cache.put(key, _Columns(rows.fingerprints, result), result.nbytes)
+        self.cache.put(key, KeptColumns(rows.fingerprints, result), result.nbytes)
         return result
 
     def new_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray:
@@ -321,10 +358,22 @@ class Domain:
         cached = self.known_scale(polynomial, width)
         if cached is not None:
             return cached
-        columns = ProductColumns(self.rows, random_signs(self.n_columns, width))
-        result = propagate(self.operator(polynomial.self_loops), polynomial, columns)
+        operator, columns = self.operator(polynomial.self_loops), self._random_columns(width)
+        result = propagate(operator, polynomial, columns)
         self.put_scale(polynomial, width, result)
         return result
+
+    def _random_columns(self, width: int) -> ProductColumns | np.ndarray:
+        """X R, which is the same for all filters and kinds of edges: kept where it is small."""
+        columns = ProductColumns(self.rows, random_signs(self.n_columns, width))
+        n_bytes = self.n_nodes * width * np.dtype(self.rows.precision).itemsize
+        if n_bytes > self.cache.budget // _OF_BUDGET:
+            return columns
+        key = ("random columns", self.preprocessor.fingerprint, self.rows.precision, width)
+        if not isinstance(cached := self.cache.get(key), np.ndarray):
+            cached = columns.block(slice(0, width))
+            self.cache.put(key, cached, cached.nbytes)
+        return cached
 
     def sketches_at(self, polynomial: FilterPolynomial, width: int, at: np.ndarray) -> np.ndarray:
         """Sketches of some nodes."""
@@ -339,44 +388,6 @@ class Domain:
         """Keep what :meth:`known_scale` gives: worked out here, or read from a model file."""
         key = ("scale", self._mark, polynomial, width)
         self.cache.put(key, values, values.nbytes)
-
-
-class _KeptRows:
-    """Rows at some nodes, and where each of them is."""
-
-    def __init__(self, place: dict[int, int], values: sp.csr_array | np.ndarray):
-        self.place, self.values = place, values
-
-    def at(self, nodes: Iterable[int]) -> sp.csr_array | np.ndarray:
-        return self.values[[self.place[n] for n in nodes]]
-
-    def only(self, nodes: Iterable[int]) -> _KeptRows:
-        nodes = list(nodes)
-        return _KeptRows({n: j for j, n in enumerate(nodes)}, self.at(nodes))
-
-    def with_rows(self, nodes: Sequence[int], rows: sp.csr_array | np.ndarray) -> _KeptRows:
-        place = self.place | {n: len(self.place) + j for j, n in enumerate(nodes)}
-        both = (self.values, rows)
-        joined = sp.vstack(both, format="csr") if sp.issparse(rows) else np.concatenate(both)
-        return _KeptRows(place, joined)
-
-    @property
-    def n_bytes(self) -> int:
-        return self.values.nbytes if isinstance(self.values, np.ndarray) else 12 * self.values.nnz
-
-
-class _Columns(NamedTuple):
-    """Inner products with some rows, and which rows those are."""
-
-    of: tuple[str, ...]
-    values: np.ndarray
-
-
-def taken(array: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Rows of an array, without a copy where they are all of them in order or a range of it."""
-    if len(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and (np.diff(nodes) == 1).all():
-        return array[nodes[0] : nodes[-1] + 1]
-    return array[nodes]
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

@@ -121,9 +121,10 @@ class FilteredFeatures(OneFunction):
         return WeightedRows(None, rows)
 
     def to_learn(self, domain: Domain, nodes: np.ndarray) -> WeightedRows:
+        where, polynomial = self.where(domain), self.filter.polynomial()
         if not self.filter.free_parameters():
-            return self.at(domain, nodes).materialise()
-        basis = torch.from_numpy(self.where(domain).basis(self.filter.polynomial(), nodes))
+            return WeightedRows(None, where.labelled_rows(polynomial, nodes, self.sketch))
+        basis = torch.from_numpy(where.basis(polynomial, nodes))
         return WeightedRows(None, BasisRows(basis, self.sketch))
 
     def freeze(self, inputs: Inputs) -> WeightedRows:

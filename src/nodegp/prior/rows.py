@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nodegp.prior.domain import Domain, taken
+from nodegp.prior.domain import Domain
+from nodegp.prior.kept import taken
 from nodegp.prior.lengths import signs_as
 from nodegp.propagation import FilterPolynomial
 from nodegp.rows import InnerProducts, Rows
@@ -38,7 +39,7 @@ class FilteredRows:
 
     @property
     def is_sparse(self) -> bool:
-        return self.domain.is_featureless
+        return self.domain.is_featureless and not self.polynomial.centred
 
     @property
     def width(self) -> int:
