@@ -45,7 +45,7 @@ class Advice:
         gain = ""
         if self.gain is not None:
             lower = _percent(self.gain)
-            gain = f"; the next label is expected to make {lower} of these right"
+            gain = f"; one more label is expected to correct {lower} of all predictions"
         return (
             f"In {last}, {_percent(self.changed)} of the predictions changed and probabilities "
             f"moved by {_percent(self.moved)} on average: more labels {outlook}. The model expects "
