@@ -25,9 +25,9 @@ HEAD = """\
 *Generated from the commands by `scripts/build_command_reference.py`; `nodegp COMMAND --help` shows
 the same text.*
 
-Exit codes: 0 for success, 1 for bad input (with a one-line error on standard error), 2 for a command
-or option that does not exist, 130 if you interrupted it. Results go to standard output, messages and
-progress to standard error. A file is written completely or not at all.
+Exit codes: 0 for success, 1 for bad input (with a one-line error on standard error), 2 for a
+command or option that does not exist, 130 if you interrupted it. Results go to standard output,
+messages and progress to standard error. A file is written completely or not at all.
 
 `nodegp --install-completion` installs completion with the Tab key in your shell.
 """
