@@ -149,3 +149,11 @@ def test_a_graph_without_features_says_what_could_be_one(titled):
     done = run(f"{line} --exclude a,b,c,year")
     assert "--text title" in done.stderr
     assert "the edges alone" in done.stdout
+
+
+def test_help_fills_the_lines_of_a_narrow_terminal():
+    lines = [line.strip() for line in run("explain --help", columns=80).stdout.splitlines()]
+    start = next(i for i, line in enumerate(lines) if line.startswith("By label:"))
+    paragraph = lines[start : lines.index("", start)]
+    assert len(paragraph) > 2
+    assert all(len(line) > 60 for line in paragraph[:-1])
