@@ -222,7 +222,7 @@ def test_comparison_is_data_and_a_page(project):
     leave_one_out = project.evaluate()
     assert leave_one_out.own.how == "leave-one-out"
     unseen = project.evaluate(labels="truth.csv")
-    assert project.progress.notes == ["20 labels of truth.csv were fitted to and are left out"]
+    assert project.progress.notes == ["20 labels of truth.csv are training labels and are left out"]
     assert unseen.own.nodes.tolist() == list(range(20, 40))
 
 

@@ -392,7 +392,7 @@ class Project:
             )
         if not fresh.all():
             seen = int((~fresh).sum())
-            self.progress.note(f"{seen:,} labels of {source} were fitted to and are left out")
+            self.progress.note(f"{seen:,} labels of {source} are training labels and are left out")
         y = np.full(self.graph.n_nodes, None, dtype=object)
         y[places[fresh]] = values[fresh]
         return y
