@@ -175,7 +175,7 @@ def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = N
     sets = None
     if coverage is not None and hasattr(model, "predict_set"):
         sets = model.predict_set(graph, labelled, coverage)
-    return Evaluation("given labels", model.classes_, labelled, targets, proba, sets)
+    return Evaluation("held-out nodes", model.classes_, labelled, targets, proba, sets)
 
 
 def cross_validate(

@@ -241,7 +241,7 @@ class StoredProject:
         with watched(self.progress.note):
             proba = model.predict_proba(nodes=places)
             sets = None if coverage is None else model.predict_set(None, places, coverage)
-        scores = Evaluation("given labels", model.classes_, places, targets, proba, sets)
+        scores = Evaluation("held-out nodes", model.classes_, places, targets, proba, sets)
         return Comparison({"nodegp": scores}, coverage, abstain_below)
 
     # --- ids and labels -------------------------------------------------------------------------
