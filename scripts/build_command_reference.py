@@ -22,14 +22,14 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 HEAD = """\
 # Command reference
 
-*Made from the commands themselves by `scripts/build_command_reference.py`; `nodegp COMMAND --help`
-says the same.*
+*Generated from the commands by `scripts/build_command_reference.py`; `nodegp COMMAND --help` shows
+the same text.*
 
-Exit codes: 0 if all went well, 1 if something was wrong with what you gave (one line on standard
-error says what), 2 if the command was not understood, 130 if you stopped it. Results go to standard
-output; remarks and progress to standard error. A file is written whole or not at all.
+Exit codes: 0 for success, 1 for bad input (with a one-line error on standard error), 2 for a
+command or option that does not exist, 130 if you interrupted it. Results go to standard output,
+messages and progress to standard error. A file is written completely or not at all.
 
-`nodegp --install-completion` lets the Tab key complete commands and options in your shell.
+`nodegp --install-completion` installs completion with the Tab key in your shell.
 """
 
 

@@ -76,7 +76,7 @@ def test_words():
     text = advice([BEFORE, AFTER, BEFORE], gain=0.02).text
     assert text.startswith("In each of the last 2 rounds, 25% of the predictions changed")
     assert "more labels still make a difference" in text
-    assert text.endswith("the next label is expected to make 0.5% of these right.")
+    assert text.endswith("one more label is expected to correct 0.5% of all predictions.")
 
 
 def test_models_that_do_not_know_the_same_classes():

@@ -16,6 +16,7 @@ import pytest
 import nodegp
 from browser import look_in_a_browser
 from nodegp.app import ModelOptions, OptionError, Project
+from nodegp.app.belief import belief
 from nodegp.app.frontend import STRATEGY_NAMES, plain
 from nodegp.app.page import evaluation_page
 from tables import NAMES, rows_of, write_csv, write_tables
@@ -221,7 +222,7 @@ def test_comparison_is_data_and_a_page(project):
     leave_one_out = project.evaluate()
     assert leave_one_out.own.how == "leave-one-out"
     unseen = project.evaluate(labels="truth.csv")
-    assert project.progress.notes == ["20 labels of truth.csv were fitted to and are left out"]
+    assert project.progress.notes == ["20 labels of truth.csv are training labels and are left out"]
     assert unseen.own.nodes.tolist() == list(range(20, 40))
 
 
@@ -396,3 +397,15 @@ def test_the_strategies_that_front_ends_list_are_all_there_are():
 def test_names_and_classes_of_answers_are_those_of_the_tables(project):
     assert project.query(1).columns[:2] == ("node", "kind")
     assert project.classes == NAMES.tolist()
+
+
+def test_belief_says_when_labels_cannot_tell_the_model_from_guessing():
+    scores = {"accuracy": 0.5, "accuracy_error": 0.1, "n": 12, "gain": 0.05, "gain_error": 0.04}
+    assert belief(scores) == (
+        "not yet: with 12 labels the model cannot be told from guessing (+0.05 ± 0.04 nats per "
+        "label). Label more nodes"
+    )
+    assert belief(scores | {"gain": 0.5}) == (
+        "better than guessing by 0.50 ± 0.04 nats per label; expected accuracy 30% to 70%, "
+        "estimated from 12 labels"
+    )

@@ -106,7 +106,7 @@ def test_remarks_on_what_looks_wrong(folder):
     write_csv(folder / "odd.csv", [["node", "kind", "x"], *rows, ["n020", "dog", 1]])
     line = "fit --nodes odd.csv --id node --label kind --knn 3 -o odd.nodegp"
     done = run(line)
-    for words in ("'NA' is taken for a class", "upper and lower case", "a single label of dog"):
+    for words in ("'NA' is read as a class", "upper and lower case", "only one label of dog"):
         assert words in done.stderr
     many = [[f"n{i:03d}", f"c{i}", i % 7] for i in range(30)]
     write_csv(folder / "odd.csv", [["node", "kind", "x"], *many])

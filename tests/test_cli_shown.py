@@ -46,7 +46,7 @@ def test_explain_tells_a_stranger_what_spoke_for_what(folder):
     mixed = nodegp.GraphGPClassifier(kernel=nodegp.kernels.RBF(), filter="pagerank")
     labels = dict(zip(model.graph_.ids[model.labelled_], model.labels_, strict=True))
     mixed.fit(model.graph_, labels).save("mixed.nodegp", include_graph=True)
-    assert "Nodes linked to it" in run("explain mixed.nodegp n030").stdout
+    assert "Neighbours (with this kernel" in run("explain mixed.nodegp n030").stdout
 
 
 def test_explain_shows_names_with_brackets_as_they_are(folder):
@@ -130,7 +130,7 @@ def test_a_column_called_like_one_of_ours_keeps_its_values(folder):
 
 @pytest.mark.parametrize("command", [FIT, "info model.nodegp", "query model.nodegp -n 2", "demo"])
 def test_people_read_words_that_they_know(command):
-    inside = ("terms[", "parts[", "variance", "evidence bound")
+    inside = ("terms[", "parts[", "variance", "ELBO")
     text = run(command).stdout
     assert not any(word in text for word in inside)
     more = run(f"{command} --verbose").stdout
@@ -149,3 +149,11 @@ def test_a_graph_without_features_says_what_could_be_one(titled):
     done = run(f"{line} --exclude a,b,c,year")
     assert "--text title" in done.stderr
     assert "the edges alone" in done.stdout
+
+
+def test_help_fills_the_lines_of_a_narrow_terminal():
+    lines = [line.strip() for line in run("explain --help", columns=80).stdout.splitlines()]
+    start = next(i for i, line in enumerate(lines) if line.startswith("By label:"))
+    paragraph = lines[start : lines.index("", start)]
+    assert len(paragraph) > 2
+    assert all(len(line) > 60 for line in paragraph[:-1])

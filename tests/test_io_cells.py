@@ -120,11 +120,11 @@ def test_the_summary_names_the_cell_that_made_a_column_text(read):
     assert loaded.summary.left_out == {"x": "text"}
     (remark,) = [line for line in loaded.summary.remarks() if "12,5x" in line]
     assert remark == (
-        "x would be a column of numbers but for '12,5x' in row 3, and is left out; correct the "
+        "x would be a column of numbers except for '12,5x' in row 3, and is left out; correct the "
         "cell, or leave it empty"
     )
     as_feature = read(["1", "2", "12,5x", "4", "5"], features=["x"]).summary.remarks()
-    assert any("and is taken for categories" in line for line in as_feature)
+    assert any("and is read as categories" in line for line in as_feature)
     for meant in ({"categorical": ["x"]}, {"exclude": ["x"]}):
         assert not read(["1", "2", "12,5x", "4", "5"], **meant).summary.odd_cells
 

@@ -139,7 +139,7 @@ def test_killed_predictions_go_on_where_they_were(folder, tmp_path):
     lines = log.read_text().splitlines()
     assert len(lines) == len(set(lines))  # no part that was whole was made twice
     result = run_cli("predict", model, *at(folder), "-o", out)
-    assert f"{len(before)} of {n_parts} files are there already" in result.stderr
+    assert f"{len(before)} of {n_parts} files exist already" in result.stderr
     assert {name: (out / name).stat().st_mtime_ns for name in before} == before
     assert contents(out) == contents(tmp_path / "whole")
     left = list((folder / "store" / "work").glob(".model-*"))
@@ -161,7 +161,7 @@ def test_predictions_of_another_model_or_that_are_damaged_are_made_again(folder,
     (out / "part-00005.parquet").unlink()
     result = run_cli("predict", model, *at(folder), "-o", out)
     n_parts = len(first)
-    assert f"{n_parts - 2} of {n_parts} files are there already" in result.stderr
+    assert f"{n_parts - 2} of {n_parts} files exist already" in result.stderr
     assert contents(out) == first
     more = ["--labels", folder / "more.csv", "-o", other]
     run_cli("update", model, *at(folder), *more)

@@ -400,7 +400,7 @@ def test_the_page_says_what_was_run(tmp_path):
     assert "16 runs" in text
     whole = len(plan(["zoo"]))
     # Those of GCN+val have other settings than planned ones.
-    assert f"A part only, 14 of the {whole:,} runs" in text
+    assert f"A part of the experiment, 14 of {whole:,} runs" in text
     assert "not to compare" not in text
     for path in written:
         if path.stem.startswith("zoo_"):

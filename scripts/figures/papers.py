@@ -68,7 +68,7 @@ def before_and_after(found: dict[str, Any]) -> str:
         text(right + _SIDE / 2, 34, said, 19, weight="bold"),
         *_map(found, left, _labels(found)),
         *_map(found, right, _predictions(found)),
-        *_legend(found["classes"], width, height - 22, "the paler, the less sure"),
+        *_legend(found["classes"], width, height - 22, "pale: uncertain"),
     ]
     alternative = (
         f"A graph of 300 papers, drawn twice. Left, {N_LABELS} of them have the colour of their "
@@ -89,7 +89,7 @@ def questions(found: dict[str, Any]) -> str:
     for row, name in enumerate(found["classes"]):
         shapes += [circle(x, 150 + 30 * row, 8, COLOURS[row]), _said(x, 150 + 30 * row, name)]
     for row, (fill, outline, wide, words) in enumerate(
-        ((SOFT, INK, 1.5, "labelled"), (CARD, INK, 3.0, "to be asked about next"))
+        ((SOFT, INK, 1.5, "labelled"), (CARD, INK, 3.0, "next question"))
     ):
         y = 150 + 30 * (len(found["classes"]) + row + 0.5)
         shapes += [circle(x, y, 8, fill, outline, wide), _said(x, y, words)]

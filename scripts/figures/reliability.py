@@ -1,4 +1,4 @@
-"""A reliability diagram: how often a prediction is right, against how sure the model was."""
+"""A reliability diagram: accuracy against confidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from figures.svg import COLOURS, INK, PALE, SOFT, Frame, bar, circle, figure, line, path, text
 
 SPLITS, PER_CLASS, BINS = 5, 20, 10
-MODELS = {"nodegp": "nodegp", "GCN": "GCN, stopped by 500 validation labels"}
+MODELS = {"nodegp": "nodegp", "GCN": "GCN, early stopping on 500 labels"}
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _FEWEST = 20  # nodes of a bin that is shown
 
@@ -51,7 +51,7 @@ def drawing(found: dict[str, Any]) -> str:
     width, height = 640, 420
     frame = Frame(70, 340, 280, 280, (0, 1), (0, 1))
     ticks = {value: f"{value:g}" for value in _TICKS}
-    shapes = frame.axes(ticks, ticks, "how sure the model says it is", "how often it is right")
+    shapes = frame.axes(ticks, ticks, "confidence", "accuracy")
     shapes.append(line((*frame.at(0, 0), *frame.at(1, 1)), PALE, 1.5, "6 5"))
     names = [name for name in MODELS if name in found]
     for rank, name in reversed(list(enumerate(names))):
@@ -73,12 +73,12 @@ def drawing(found: dict[str, Any]) -> str:
             shapes.append(text(414, y - 3 + 20 * part, words, 15, SOFT, "start"))
     shapes += [
         line((380, 250, 404, 250), PALE, 1.5, "6 5"),
-        text(414, 255, "as it should be", 15, SOFT, "start"),
-        text(380, 292, "above the line: too modest", 14, SOFT, "start"),
-        text(380, 312, "below it: too sure", 14, SOFT, "start"),
+        text(414, 255, "perfect calibration", 15, SOFT, "start"),
+        text(380, 292, "above the line: underconfident", 14, SOFT, "start"),
+        text(380, 312, "below it: overconfident", 14, SOFT, "start"),
     ]
     alternative = (
-        "How often predictions are right against how sure the model says it is, on Cora. nodegp "
+        "Accuracy of predictions against the model's confidence, on Cora. nodegp "
         "follows the diagonal; a GCN without a temperature is right more often than it claims."
     )
     return figure(width, height, alternative, shapes)

@@ -75,9 +75,9 @@ def filter_drawing(found: dict[str, Any]) -> str:
     """What a node's row is made of."""
     return _two(
         found,
-        ("the paper's: the mean over one hop", _weights(found["mean"])),
-        ("the default's: personalised PageRank", _weights(found["pagerank"])),
-        "size and colour: how much of this node's features is in the row of the outlined node",
+        ("paper: mean over one hop", _weights(found["mean"])),
+        ("default: personalised PageRank", _weights(found["pagerank"])),
+        "size and colour: weight in the filtered features of the outlined node",
         "A graph of thirty nodes, twice, seen from one of them. Left, only its neighbours count, "
         "all alike; right, all nodes in reach count, near ones more.",
     )
@@ -88,8 +88,8 @@ def prior_drawing(found: dict[str, Any]) -> str:
     return _two(
         found,
         ("features alone", _correlations(found["features alone"])),
-        ("features of the neighbourhood", _correlations(found["filtered"])),
-        "blue: expected to agree with the outlined node; orange: to differ; white: no opinion",
+        ("filtered features", _correlations(found["filtered"])),
+        "prior correlation with the outlined node: blue positive, orange negative",
         "The same graph, twice, in colours of prior correlation with one node. Left, by features "
         "alone, they are scattered; right, after the filter, they follow the groups.",
     )
@@ -110,9 +110,9 @@ def posterior_drawing(found: dict[str, Any]) -> str:
         proba.append((mixed(CARD, COLOURS[3], share), 6.0 + 9.0 * share, outline))
     return _two(
         found,
-        ("the likeliest class, pale where unsure", classes),
-        ("what more labels could still resolve", proba),
-        "dark outline: one of the six labels. Right: epistemic uncertainty, the larger the more",
+        ("most probable class (pale: uncertain)", classes),
+        ("epistemic uncertainty", proba),
+        "dark outline: labelled node; right: larger and darker means more uncertain",
         "The same graph after six labels. Left, every node has the colour of its likeliest class; "
         "right, nodes far from labels and between groups have the largest epistemic uncertainty.",
     )

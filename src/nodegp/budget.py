@@ -15,7 +15,7 @@ __all__ = ["Budget", "blocks", "budget", "bytes_of"]
 
 @dataclass
 class Budget:
-    """What may be in memory at a time; to change it: ``budget.kept_bytes = 4 << 30``."""
+    """Memory limits; to change one: ``budget.kept_bytes = 4 << 30``."""
 
     cached: int = 1 << 18  # worked on at a time where a processor's cache should hold it
     tile: int = 1 << 20  # of one Gram tile, and of the rows behind it

@@ -1,7 +1,7 @@
-"""How good are the predictions? On labels that the model had not seen, one way or another.
+"""Scores of predictions on labels that the model has not seen.
 
-scikit-learn's splitters cannot index a graph: to leave a node out of training is to hide its
-label, not the node. So the helpers here mask labels and keep the graph whole.
+scikit-learn's splitters would cut nodes out of the graph. The functions here hide the labels of
+held-out nodes and keep the graph whole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _by_metric(metric: Callable[..., Any]) -> property:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Predictions for nodes whose labels are known, and the scores that follow.
+    """Predictions for nodes whose labels are known, and their scores.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Evaluation:
 
     @property
     def reliability(self) -> metrics.ReliabilityCurve:
-        """Confidence against accuracy, in bins; every node counts alike."""
+        """Accuracy against confidence, in bins; all nodes have the same weight."""
         return metrics.reliability_curve(self.y, self.proba)
 
     @property
@@ -79,7 +79,7 @@ class Evaluation:
 
     @property
     def gain(self) -> float:
-        """By how much the log loss is below that of guessing by how common classes are, in nats."""
+        """By how much the log loss is below that of guessing by class frequencies, in nats."""
         return float(np.average(self._gains, weights=self.weights))
 
     @property
@@ -103,7 +103,7 @@ class Evaluation:
 
     @property
     def set_coverage(self) -> float:
-        """Share of the prediction sets that hold the true class; NaN if there are no sets."""
+        """Share of the prediction sets that contain the true class; NaN without sets."""
         if self.sets is None:
             return float("nan")
         return float(np.average(self.sets[np.arange(len(self.y)), self.y], weights=self.weights))
@@ -119,7 +119,7 @@ class Evaluation:
         return float("nan") if self.sets is None else float(self.sets.sum(axis=1).mean())
 
     def answered(self, abstain_below: float) -> Evaluation | None:
-        """The same of the nodes whose likeliest class has at least this probability, if any."""
+        """The evaluation restricted to nodes whose most probable class reaches this probability."""
         sure = self.proba.max(axis=1) >= abstain_below
         if not sure.any():
             return None
@@ -144,12 +144,13 @@ class Evaluation:
 
 
 def leave_one_out(model: Any, coverage: float | None = None) -> Evaluation:
-    """Of a fitted GraphGPClassifier: what its posterior says of each label without that label and,
-    so that its class does not become the rarest by it, one of each other class.
+    """Leave-one-out evaluation of a fitted GraphGPClassifier, without a new fit.
 
-    Costs nothing. Labels count by how many nodes they stand for, as far as that can be told.
-    Weights of views and temperature have seen all labels, so with very few of them it is a little
-    kind to the model. With ``coverage`` also prediction sets, each from the scores of other labels.
+    Each label is predicted by the posterior without it and without one label of each other class,
+    so that its own class does not become the rarest. Labels are weighted by the number of nodes
+    they represent. The weights of the views and the temperature have seen all labels, so the
+    result is slightly optimistic with few labels. With ``coverage`` there are also prediction sets,
+    each from the scores of the other labels.
     """
     y, proba = np.searchsorted(model.classes_, model.labels_), model.loo_proba_
     weights = model.sampling_weights_
@@ -158,10 +159,10 @@ def leave_one_out(model: Any, coverage: float | None = None) -> Evaluation:
 
 
 def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = None) -> Evaluation:
-    """Of a fitted model, on the nodes that have a label in ``y``; others are left out.
+    """Evaluate a fitted model on the nodes that have a label in ``y``.
 
-    Labels that the model was fitted to are not left out: pass only those it has not seen. With
-    ``coverage`` also prediction sets, if the model has ``predict_set``.
+    Training labels are not excluded: pass only labels that the model has not seen. With
+    ``coverage`` there are also prediction sets, if the model has ``predict_set``.
     """
     y, labelled = _labelled(y, model.unlabelled)
     classes = set(model.classes_.tolist())
@@ -174,7 +175,7 @@ def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = N
     sets = None
     if coverage is not None and hasattr(model, "predict_set"):
         sets = model.predict_set(graph, labelled, coverage)
-    return Evaluation("given labels", model.classes_, labelled, targets, proba, sets)
+    return Evaluation("held-out nodes", model.classes_, labelled, targets, proba, sets)
 
 
 def cross_validate(
@@ -188,7 +189,7 @@ def cross_validate(
     coverage: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Fit a fresh copy of a model with each fold's labels hidden, and predict them.
+    """Cross-validation: fit a copy of the model with each fold's labels hidden, and predict them.
 
     Parameters
     ----------
@@ -197,10 +198,10 @@ def cross_validate(
     graph : Graph
     y : one entry per node
     folds : int
-        Every class is spread over the folds as evenly as can be. Draws are the same for every
-        model that is given the same ``random_state``.
+        Folds are stratified by class, and the same for every model with the same
+        ``random_state``.
     classes : sequence, optional
-        All classes there are, if some have no label yet.
+        All classes, if some have no label yet.
     random_state : int or None
     coverage : float, optional
         Also prediction sets, if the model has ``predict_set``.

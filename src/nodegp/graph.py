@@ -27,22 +27,21 @@ class Graph:
     Parameters
     ----------
     adjacency : scipy sparse matrix or array, or square 2-d numpy array
-        Or several of them by name, for several kinds of edges: ``relations`` holds them, and
-        ``adjacency`` is then the edges of any kind.
-        Entry (i, j) is the weight of the edge between i and j; zero means no edge.
-        One rule for what the model cannot use: **the weight of the edge {i, j} is the
-        largest entry given for it**, in either direction and over duplicates; self-loops
-        are dropped, because the model adds the node itself to its neighbourhood.
+        Entry (i, j) is the weight of the edge between i and j; zero means no edge. **The weight of
+        the edge {i, j} is the largest entry given for it**, in either direction and over
+        duplicates; self-loops are dropped, because the model adds the node itself to its
+        neighbourhood. For several kinds of edges, pass a dict of such matrices by name: they are
+        kept in ``relations``, and ``adjacency`` is then the union of all kinds.
     features : scipy sparse matrix or 2-d array of numbers, optional
-        Row n describes node n, raw: preprocessing is the model's. Sparse stays sparse.
+        Row n has the raw features of node n; models preprocess them. Sparse stays sparse.
     ids : sequence, optional
-        The caller's names of the nodes, all different.
+        Unique names of the nodes.
     is_prepared : bool
-        The features are ready for a model, which then takes them as they are unless it is told how
-        to preprocess them: so they are where tables with text or categories were read.
+        The features are already preprocessed, as after reading tables with text or categories, and
+        models do not preprocess them again unless told how.
     links_alike : bool
-        The edges were drawn between nodes whose features are alike, and say nothing beyond them: so
-        they are where a table was fitted.
+        The edges link nodes with similar features and add no information, as in the
+        nearest-neighbour graph of a table.
 
     Notes
     -----
@@ -107,7 +106,7 @@ class Graph:
         return sp.csr_array(self.adjacency @ sp.diags_array(is_fitted))
 
     def positions(self, ids: Sequence) -> np.ndarray:
-        """Row numbers of the nodes with these ids."""
+        """Positions of the nodes with these ids."""
         if self.ids is None:
             raise ValueError("this graph has no ids; pass ids= to Graph to use them")
         missing = [name for name in ids if name not in self._where]
@@ -124,13 +123,13 @@ class Graph:
         return {} if self.ids is None else {name: n for n, name in enumerate(self.ids.tolist())}
 
     def numbers(self, nodes: Any) -> np.ndarray:
-        """The numbers of these nodes, which may be given in any way there is.
+        """The positions of these nodes.
 
         Parameters
         ----------
         nodes : node numbers, ids that are text, or a mask; None means every node
-            A number is always the node's place in the graph, never its id: for ids that are
-            numbers see :meth:`positions`. Text is always an id.
+            A number is always a position in the graph, never an id: for ids that are numbers see
+            :meth:`positions`. Text is always an id.
         """
         names = np.atleast_1d(np.asarray(nodes))
         may_be_text = names.ndim == 1 and names.size > 0 and names.dtype.kind in "OUT"
@@ -180,8 +179,7 @@ class Graph:
         return result
 
     def subgraph(self, nodes: Any) -> Graph:
-        """The graph of these nodes (as in :meth:`numbers`) and the edges between them, in this
-        order."""
+        """The subgraph induced by these nodes (as in :meth:`numbers`), in this order."""
         nodes = self.numbers(nodes)
         edges: Any = self.adjacency[nodes][:, nodes]
         if self.relations is not None:
@@ -195,7 +193,7 @@ class Graph:
         )
 
     def largest_component(self) -> np.ndarray:
-        """Numbers of the nodes in the largest connected component; of equal ones, the first."""
+        """Positions of the nodes in the largest connected component; of equal ones, the first."""
         _, component = connected_components(self.adjacency, directed=False)
         return np.flatnonzero(component == np.bincount(component).argmax())
 
@@ -218,11 +216,10 @@ class Graph:
             By node number, or by id when ``ids`` are given.
         weights : one per edge, optional
         ids : sequence, optional
-            The names of all nodes, in the order of their numbers. An edge that names another
-            is an error.
+            The names of all nodes, in order. An edge with an unknown name is an error.
         features : one row per node, optional
         n_nodes : int, optional
-            By default as many as there are ids, feature rows, or numbers up to the largest.
+            By default the number of ids or of feature rows, or the largest node number plus one.
         """
         from nodegp.interchange.edges import from_edges
 
@@ -230,16 +227,16 @@ class Graph:
 
     @staticmethod
     def from_networkx(G: Any, features: Any = None, weight: str | None = "weight") -> Graph:
-        """A graph from a networkx one; its nodes' names become the ids.
+        """A graph from a networkx graph, whose node names become the ids.
 
         Parameters
         ----------
         G : networkx graph, directed or not, simple or multi
         features : optional
-            Node attributes: a list of names of numbers, or the name of one that holds a vector.
-            Or a matrix with rows in the order of ``G.nodes``. By default the attribute "x", if
-            it is a vector at every node, and nothing otherwise: a number could be the label. A
-            warning names the numbers that are left out so; ``[]`` is for no features at all.
+            Node attributes: a list of names of numeric attributes, or the name of one that holds a
+            vector. Or a matrix with rows in the order of ``G.nodes``. By default the attribute "x"
+            if it is a vector at every node, else none, because a number could be the label; a
+            warning names the numeric attributes that are not used. ``[]`` means no features.
         weight : str or None
             The edge attribute that holds the weight; 1 where an edge has none.
         """
@@ -281,13 +278,13 @@ class Graph:
         source, target : columns of ``edges`` with such ids
         weight : column of ``edges``, optional
         features : columns of ``nodes`` with numbers, or with lists of numbers of one length
-            By default every column that is not named otherwise (an index of pandas is none). So
-            name them if there are others: a column of labels among the features gives the answer
-            away. Columns of text that are named here are categories.
-        text, categorical : columns of text, whose words become features, and of categories
-            With either, features are prepared as ``nodegp fit`` does it, gaps filled, and models
-            take them as they are; :func:`nodegp.io.read_tables` also says how to do the same to
-            later rows. Numbers alone stay as they are and must have no gaps.
+            By default every column without another role (an index of pandas is no column). List
+            them if there are columns that must not be used: a column of labels among the features
+            would leak the answer. Text columns listed here are treated as categories.
+        text, categorical : text columns, whose words become features, and columns of categories
+            With either, features are preprocessed as by ``nodegp fit``, including missing values;
+            :func:`nodegp.io.read_tables` also returns the encoder for later rows. Numbers alone are
+            not preprocessed and must have no gaps.
         """
         from nodegp.io.load import TableSource, graph_of_tables
 
@@ -298,7 +295,7 @@ class Graph:
         return graph_of_tables(tables)
 
     def to_networkx(self) -> Any:
-        """This graph as a ``networkx.Graph``: ids (or else numbers) as nodes, features as the
+        """This graph as a ``networkx.Graph``: ids (or numbers) as nodes, features as the
         node attribute "x" (a vector, or a sparse matrix of one row), weights as "weight"."""
         from nodegp.interchange.networkx import to_networkx
 

@@ -182,8 +182,8 @@ class LabelledProjector:
 class Points(Inducing):
     """u_m = f(z_m), with z_m from k-means over the nodes' features.
 
-    ``n_points=None`` takes one per label, up to a few hundred. ``optimise=False`` leaves
-    them where k-means put them.
+    ``n_points=None`` uses one per label, up to a few hundred. ``optimise=False`` keeps them at
+    the k-means centres.
     """
 
     n_points: int | None = None

@@ -93,8 +93,7 @@ class Likelihood(Component):
         raise NotImplementedError(f"{type(self).__name__} has no classes")
 
     def expected_entropy(self, mean: Tensor, var: Tensor) -> Tensor:
-        """E[H(p(y | h))] for h ~ N(mean, diag var), shape (N,): the doubt that would be left if
-        h were known, in nats."""
+        """E[H(p(y | h))] for h ~ N(mean, diag var), (N,): the aleatoric uncertainty, in nats."""
         raise NotImplementedError(f"{type(self).__name__} has no classes")
 
     def expectation(self, y: Tensor, mean: Tensor, var: Tensor, confidence: Tensor) -> Expectation:
@@ -109,8 +108,8 @@ class Likelihood(Component):
 
 @dataclass(frozen=True)
 class RobustMax(Likelihood):
-    """The paper's multi-class likelihood: the class is the argmax of h, but for a share
-    ``epsilon`` of labels that are any other class.
+    """The paper's multi-class likelihood: the class is the argmax of h, except with probability
+    ``epsilon``, when it is any other class.
 
     The probability that one latent is the largest is a one-dimensional integral, done by
     Gauss-Hermite quadrature.
@@ -211,11 +210,11 @@ class RobustMax(Likelihood):
 
 @dataclass(frozen=True)
 class Softmax(Likelihood):
-    """p(y | h) = softmax(h)_y; an unsure label is mixed with the uniform over the others.
+    """p(y | h) = softmax(h)_y; an uncertain label is mixed with a uniform one over the others.
 
-    The expectation of its log has no closed form. It is taken over a fixed set of quasi-random
-    normal points (Sobol, in antithetic pairs), so that the bound stays a deterministic function.
-    Predictions are a one-dimensional integral and need no such points.
+    The expected log-likelihood has no closed form. It is a mean over a fixed set of quasi-random
+    normal points (Sobol, in antithetic pairs), so that the ELBO is deterministic. Predictions are a
+    one-dimensional integral and need no such points.
     """
 
     alias: ClassVar = "softmax"
@@ -345,7 +344,7 @@ class Bernoulli(Likelihood):
 
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
-    """Real targets with Gaussian noise; an unsure target's noise variance is divided by its
+    """Real targets with Gaussian noise; the noise variance of a target is divided by its
     confidence."""
 
     alias: ClassVar = "gaussian"

@@ -1,9 +1,8 @@
 """Scores of class predictions: accuracy, log loss, Brier score, calibration.
 
-Everything here takes plain arrays and imports nothing of ours, so any model can be scored by it.
-Labels are class positions 0..C-1; a node without a label (-1) is refused, not skipped: choose the
-nodes to score before calling. ``weights`` say how much each node counts, where some stand for
-more than others; by default all alike.
+Everything here takes plain arrays, so any model can be scored. Labels are class indices 0..C-1; a
+node without a label (-1) is an error: select the nodes to score first. ``weights`` are the
+weights of the nodes; by default all are equal.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ class ReliabilityCurve:
 def accuracy(
     y: ArrayLike, proba_or_pred: ArrayLike, weights: NDArray[np.float64] | None = None
 ) -> float:
-    """Share of right answers; takes class probabilities (n, C) or predicted classes (n,).
+    """Share of correct predictions, from class probabilities (n, C) or predicted classes (n,).
 
-    Predicted classes are compared as they are, so they may be strings. Between equal
-    probabilities the first class wins.
+    Predicted classes are compared with ``y`` directly, so they may be strings. If probabilities are
+    equal, the first class is predicted.
     """
     predictions = np.asarray(proba_or_pred)
     if predictions.ndim == 2:
@@ -117,9 +116,9 @@ def reliability_curve(y: ArrayLike, proba: ArrayLike, n_bins: int = 15) -> Relia
 
 
 def wilson_interval(share: ArrayLike, count: ArrayLike) -> NDArray[np.float64]:
-    """(..., 2) 95 % interval of the probability of which so many draws show this share.
+    """(..., 2) Wilson's 95 % interval for a proportion observed in this many trials.
 
-    Wilson's, which also holds for few draws and for shares of 0 and 1; NaN if there are no draws.
+    It is valid for few trials and for proportions of 0 and 1; NaN without trials.
     """
     share, count = np.asarray(share, np.float64), np.asarray(count, np.float64)
     square = _DEVIATIONS**2
@@ -131,7 +130,7 @@ def wilson_interval(share: ArrayLike, count: ArrayLike) -> NDArray[np.float64]:
 def expected_calibration_error(
     y: ArrayLike, proba: ArrayLike, n_bins: int = 15, weights: NDArray[np.float64] | None = None
 ) -> float:
-    """Mean gap between top-label confidence and accuracy, over equal-width bins by their counts."""
+    """Mean gap between top-label confidence and accuracy in equal-width bins, by their counts."""
     confidence, right, which, _ = confidence_bins(y, proba, n_bins)
     each = np.ones(len(which)) if weights is None else np.asarray(weights, np.float64)
     gaps = np.bincount(which, weights=each * (right - confidence))

@@ -18,7 +18,7 @@ __all__ = ["Table", "joined_graph", "stack", "table_graph"]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of features without a graph: each is linked to its nearest others.
+    """A feature matrix without a graph: each row is linked to its nearest neighbours.
 
     Examples
     --------

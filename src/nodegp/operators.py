@@ -1,8 +1,7 @@
-"""What a filter needs of a graph and nothing else: products of its normalised adjacency matrix
-with columns, dense or sparse, the degrees, and what a product costs.
+"""Graph operators: products of the normalised adjacency matrix with dense or sparse columns.
 
-A filter is a polynomial in such an operator (:mod:`nodegp.propagation`), so another home for the
-edges, on disk or on several machines, is another operator and no other change.
+A filter is a polynomial in such an operator (:mod:`nodegp.propagation`), so edges stored elsewhere,
+on disk or on several machines, need only another operator.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ _operators: WeakKeyDictionary[Graph, dict[bool, GraphOperator]] = WeakKeyDiction
 
 
 class GraphOperator(Protocol):
-    """S = D^-1/2 A D^-1/2 with the degrees D of A, where a node without edges has a loop."""
+    """S = D^-1/2 A D^-1/2 with the degrees D of A; a node without edges gets a self-loop."""
 
     @property
     def n_nodes(self) -> int: ...
 
     @property
     def degrees(self) -> np.ndarray:
-        """Weighted degrees of the graph itself, (N,), loops not counted."""
+        """Weighted degrees of the graph, (N,), without self-loops."""
 
     @property
     def cost(self) -> int:
@@ -58,17 +57,17 @@ class GraphOperator(Protocol):
         transposed: bool = False,
     ) -> Tensor:
         """``times * S @ columns - subtract``, (N, C), in the precision of the columns: a step of
-        a Chebyshev recursion. The memory of ``subtract`` may be taken for the answer."""
+        a Chebyshev recursion. The memory of ``subtract`` may be reused for the result."""
 
     def row_matmul(self, rows: sp.csr_array) -> sp.csr_array:
         """``rows @ S`` for a few sparse rows, in their precision."""
 
     def column_blocks(self, n_columns: int) -> Iterator[slice]:
-        """How many columns to carry at a time."""
+        """How many columns to propagate at a time."""
 
 
 def operator_of(graph: Graph, self_loops: bool) -> GraphOperator:
-    """The operator of a graph, or of the graph with a loop at every node."""
+    """The operator of a graph, or of the graph with a self-loop at every node."""
     operators = _operators.setdefault(graph, {})
     if self_loops not in operators:
         if isinstance(graph, GraphOnDisk):

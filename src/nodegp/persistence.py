@@ -121,8 +121,8 @@ def save(
 
 
 def load(path: str | Path, graph: Any = None) -> Any:
-    """Read an estimator written by :func:`save`; ``graph`` is the one that it was fitted on, in
-    memory or stored, if the file does not have it."""
+    """Read an estimator written by :func:`save`. If the file does not contain the graph, ``graph``
+    may be the one it was fitted on, in memory or stored."""
     model = _load(Path(path))
     if graph is not None:
         model.model_ = model.model_.with_graph(on_disk(graph))

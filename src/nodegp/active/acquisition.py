@@ -29,7 +29,7 @@ _TIE = 1e-9
 
 @dataclass(frozen=True)
 class Situation:
-    """What is known when the next question is to be chosen."""
+    """What a strategy knows when it chooses the next node."""
 
     graph: Graph
     labelled: np.ndarray  # (N,) bool
@@ -44,7 +44,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, best first, and why."""
+    """The chosen nodes, best first, with their scores."""
 
     nodes: np.ndarray  # (n,) node numbers
     scores: np.ndarray  # (n,) of each, at the moment it was chosen
@@ -55,11 +55,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Acquisition(ABC):
-    """A way to choose nodes to ask about: a frozen dataclass, whose fields are its settings.
+    """A strategy of active learning: a frozen dataclass, whose fields are its settings.
 
-    A subclass with a ``name`` is listed in ``STRATEGIES``, where :func:`nodegp.active.suggest`
-    and ``nodegp query`` find it. Where a strategy lacks something that it needs, such as a fitted
-    model, :class:`SOPT` chooses in its place, and the :class:`Choice` says so.
+    A subclass with a ``name`` is registered in ``STRATEGIES``, where :func:`nodegp.active.suggest`
+    and ``nodegp query`` find it. If something that a strategy needs is missing, such as a fitted
+    model, :class:`SOPT` is used instead, and the :class:`Choice` has a note.
     """
 
     name: ClassVar[str] = ""
@@ -82,10 +82,10 @@ class Acquisition(ABC):
 
     @abstractmethod
     def scores(self, situation: Situation) -> np.ndarray:
-        """How much each node is worth asking about, shape (N,); only their order matters."""
+        """Scores of all nodes, shape (N,): higher is better, and only the order matters."""
 
     def lacks(self, situation: Situation) -> str:
-        """What the strategy needs and does not have; empty if it can choose."""
+        """What the strategy needs and is missing; empty if it can choose."""
         return "a fitted model" if self.needs_model and situation.model is None else ""
 
     def rounds(self, situation: Situation) -> Generator[np.ndarray, int, None]:
@@ -113,12 +113,12 @@ class Acquisition(ABC):
     def choose(self, situation: Situation, n: int = 1) -> np.ndarray:
         """The ``n`` candidates to ask about, best first; fewer if there are fewer.
 
-        Equal scores go to the lower node number, so that an answer can be repeated.
+        Ties go to the lower node number, so that choices are reproducible.
         """
         return self.explain_choice(situation, n).nodes
 
     def explain_choice(self, situation: Situation, n: int = 1) -> Choice:
-        """The nodes that :meth:`choose` gives, each with the number that it was chosen by."""
+        """The nodes of :meth:`choose` with their scores."""
         n = min(n, int(situation.candidates.sum()))
         if n > 0 and (lacking := self.lacks(situation)):
             choice = STRATEGIES["sopt"]().explain_choice(situation, n)

@@ -169,7 +169,7 @@ _BELOW = 1.0 - 1e-6
 
 @dataclass(frozen=True)
 class FieldDesign(Acquisition):
-    """Chooses one node after the other, taking each as labelled before the next.
+    """Greedy design: each chosen node is treated as labelled before the next.
 
     The field is kept in the situation's memory, where it follows the labels from one choice to the
     next.
@@ -256,8 +256,8 @@ class SOPT(FieldDesign):
     the smallest variance around that level. A large component is opened before a small one,
     and an isolated node, from which no other learns, comes near the end.
 
-    **Batches** are chosen one node after the other, as if each were labelled at once: the
-    answers do not matter here, so a batch is what single questions would have been.
+    **Batches** are chosen greedily, each node treated as labelled before the next: the answers
+    do not matter here, so a batch is the same as single questions.
 
     **Large components** are scored by estimate and a shortlist of them exactly: see
     :class:`nodegp.active.design.FieldDesign`.
@@ -274,8 +274,8 @@ class SOPT(FieldDesign):
 class VOPT(FieldDesign):
     """V-optimal design: like :class:`SOPT`, for the variances of nodes rather than of their sum.
 
-    SOPT is drawn to nodes that matter to all others, this one to where the field is least
-    known, which is often at the rim. Disconnected graphs, batches and large components are as
+    SOPT prefers nodes that are correlated with many others, VOPT nodes where the variance is
+    largest, often at the periphery. Disconnected graphs, batches and large components are as
     there; a question costs O(N^2).
     """
 

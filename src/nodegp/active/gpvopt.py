@@ -33,17 +33,17 @@ class GPVOPT(Acquisition):
     Parameters
     ----------
     noise : float
-        How much of h an answer leaves open, as a share of the mean prior variance.
+        Noise variance of an answer about h, as a share of the mean prior variance.
 
     Notes
     -----
-    The model must be a :class:`nodegp.GraphGPClassifier` or ``GraphGPRegressor``. Where it weighs
-    views of the graph itself, which changes as labels come in, the prior is that of all views by
-    their weights before any label, and no bias: a plan should not change at every step. The
-    covariance is kept in the situation's memory from one choice to the next while the prior stays:
-    with fixed hyper-parameters a question costs O(N^2), with learnt ones it is made anew for each.
+    The model must be a :class:`nodegp.GraphGPClassifier` or ``GraphGPRegressor``. For the default
+    model, whose weights of views change as labels come in, the prior is the sum of all views with
+    their weights before any label, and no bias, so that it does not change at every step. The
+    covariance is kept in the situation's memory while the prior stays the same: with fixed
+    hyper-parameters a question costs O(N^2), with learnt ones it is recomputed for each.
 
-    **Batches** are chosen one node after the other, as if each were labelled at once.
+    **Batches** are chosen greedily: each node is treated as labelled before the next.
 
     **Large graphs**, of more than ``nodegp.active.latent.MAX_DENSE`` nodes, are scored by what 512
     landmark nodes say of the covariance. On the largest components of Cora and Citeseer, for
@@ -96,10 +96,11 @@ class GPVOPT(Acquisition):
 
 @dataclass(frozen=True)
 class Hybrid(GPVOPT):
-    """Ask where a label lowers the latent variance of the doubtful nodes the most.
+    """The node whose label most reduces the latent variance of the nodes likely to be wrong.
 
-    Parameters, batches and large graphs are as in :class:`GPVOPT`; in a batch the errors are
-    those before its first answer. The model must be a :class:`nodegp.GraphGPClassifier`.
+    V-optimal design as in :class:`GPVOPT`, with each node weighted by its expected error, ``1 -
+    max_c p_c``. Parameters, batches and large graphs are as there; in a batch the expected errors
+    are those before its first answer. The model must be a :class:`nodegp.GraphGPClassifier`.
     """
 
     name = "hybrid"

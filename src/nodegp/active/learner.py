@@ -46,29 +46,29 @@ class ActiveLearner:
     Parameters
     ----------
     model : anything with ``fit(graph, y)`` and ``predict_proba(graph)``
-        A fresh copy is fitted in each round; the one passed in is left alone.
+        A copy is fitted in each round; the model itself is not changed.
     graph : Graph
     acquisition : Acquisition, or the name of one, such as "hybrid"
     oracle : callable, or one label per node
         ``oracle(node)`` is the node's label, or None (NaN, -1) if the expert does not know:
         such a node is not asked about again.
     initial : node numbers or ids that are text, optional
-        Asked about in the first round. Without any, the acquisition function chooses.
+        The nodes of the first round; by default the acquisition function chooses them.
     candidates : node numbers, ids that are text, or a mask, optional
-        Which nodes may be asked about; all by default. ``initial`` ones are asked about anyway.
+        Which nodes may be asked about, in addition to ``initial``; all by default.
     classes : sequence, optional
-        All classes there are; handed to the model's ``fit``, which must then accept it.
+        All classes; passed to the model's ``fit``, which must then accept it.
     batch_size : int
         Nodes per round.
     random_state : int or Generator, optional
-        For acquisition functions that draw.
+        For acquisition functions with random choices.
     memory : dict, optional
-        What acquisition functions keep from one question to the next, as in :func:`suggest`. One
-        may be shared by learners on the same graph.
+        Cache of the acquisition functions, as in :func:`suggest`; it may be shared by learners on
+        the same graph.
 
     Notes
     -----
-    A learner holds all that its next question depends on: it can be pickled, and goes on.
+    A learner holds everything that its next question depends on: it can be pickled and continued.
 
     Examples
     --------
@@ -114,9 +114,9 @@ class ActiveLearner:
         return _mask(self.graph, list(self._labels()))
 
     def steps(self, n_labels: int | None = None) -> Iterator[Step]:
-        """Rounds until there are ``n_labels`` labels or nobody is left to ask about.
+        """Rounds until there are ``n_labels`` labels or no candidates are left.
 
-        May be called again to go on. A round without any label so far asks on without a fit.
+        Call it again to continue. As long as there is no label, rounds have no fitted model.
         """
         while (nodes := self._next(n_labels)) is not None:
             answers = [self.oracle(int(node)) for node in nodes]
@@ -180,26 +180,26 @@ def suggest(
     random_state: Any = None,
     memory: dict[str, Any] | None = None,
 ) -> Choice:
-    """The ``n`` nodes to ask about next, with the number that each was chosen by.
+    """The ``n`` nodes to ask about next, with their scores.
 
     Parameters
     ----------
     graph : Graph
     n : int
-        How many; fewer are given if there are fewer.
-    strategy : one of ``STRATEGIES``, or an Acquisition
+        How many; fewer if there are not enough candidates.
+    strategy : a name in ``strategies()``, or an Acquisition
         hybrid, gp-vopt, gp-eer, entropy, margin and bald need ``model``, s2 and eer need ``y``;
-        where these are missing sopt chooses, and the choice's ``note`` says so.
+        if it is missing, sopt is used, and the choice has a ``note``.
     y : one entry per node, optional
-        The labels so far; ``unlabelled``, None or NaN where there is none.
+        The labels so far; ``unlabelled``, None or NaN for nodes without a label.
     model : fitted model, optional
     candidates : node numbers, ids that are text, or a mask, optional
-        Which nodes may be asked about; all without a label by default, and never one with.
+        Which nodes may be asked about; by default all. Labelled nodes are never chosen.
     unlabelled : default -1
     random_state : int, Generator or RandomState, optional
     memory : dict, optional
-        Empty at first, and the same for all questions about a graph: strategies keep in it what
-        makes the next answer faster, never another one.
+        A cache: pass the same dict, empty at first, for all questions about a graph. It makes the
+        next choice faster and does not change it.
     """
     strategy = _strategy(strategy)
     if n < 1:

@@ -54,7 +54,7 @@ class Entropy(Acquisition):
 
 @dataclass(frozen=True)
 class Margin(Acquisition):
-    """The node whose two likeliest classes are closest (Scheffer et al. 2001)."""
+    """The node whose two most probable classes are closest (Scheffer et al. 2001)."""
 
     name = "margin"
     score_means = "1 less the gap between the probabilities of the two likeliest classes"

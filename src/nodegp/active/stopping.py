@@ -28,7 +28,7 @@ _LABELS_PER_ROUND = 10
 
 @dataclass(frozen=True)
 class Advice:
-    """How much the last rounds changed, and what is left to gain."""
+    """How much the last rounds changed the predictions, and the expected gain of one more label."""
 
     rounds: int  # how many of the last rounds this is about
     changed: float  # share of nodes whose predicted class changed, mean over these rounds
@@ -45,7 +45,7 @@ class Advice:
         gain = ""
         if self.gain is not None:
             lower = _percent(self.gain)
-            gain = f"; the next label is expected to make {lower} of these right"
+            gain = f"; one more label is expected to correct {lower} of all predictions"
         return (
             f"In {last}, {_percent(self.changed)} of the predictions changed and probabilities "
             f"moved by {_percent(self.moved)} on average: more labels {outlook}. The model expects "
@@ -73,18 +73,17 @@ def advice(
     graph : Graph
         What the models predict on.
     nodes : node numbers or mask, optional
-        What to compare them on; all nodes by default. The unlabelled ones say most.
+        The nodes to compare; all by default. The unlabelled ones are most informative.
     gain : float, optional
-        The expected fall in the number of wrong nodes by the next label, which is the score of
-        strategy eer (and a statement about harmonic functions, not about the model).
+        The expected decrease of the number of wrong nodes by one more label: the score of strategy
+        eer (which is about label propagation, not about the model).
     rounds : int
-        How many of the last changes to average over, as far as there are so many.
+        How many of the last rounds to average over, if there are that many.
     labels_per_round : float, optional
-        How many labels came in from one round to the next; counted on the models' ``labelled_``
-        where they have it, and else taken for ten.
+        Labels per round; by default counted on the models' ``labelled_``, or ten without it.
     changed_below, moved_below : float
-        Predictions have stopped changing when both ``changed`` and ``moved`` are below. They are
-        about ten labels: with fewer in a round, as many rounds as make ten count together.
+        Predictions have stabilised when both ``changed`` and ``moved``, scaled to ten labels, are
+        below these.
     """
     if len(history) < 2:
         raise ValueError(f"advice compares at least two rounds, got {len(history)}")

@@ -1,7 +1,7 @@
-"""The application layer: what a front end needs, as data and without a word printed.
+"""The application layer for front ends: results are data, and nothing is printed.
 
-A :class:`Project` is a graph with labels and a model of it; the command line shows what it
-answers, and so may a web page. Names are imported on first use, so that a front end starts at once.
+A :class:`Project` is a graph with labels and a model of it; the command line prints its results,
+and a web page can do the same. Names are imported on first use, so that a front end starts quickly.
 """
 
 from importlib import import_module

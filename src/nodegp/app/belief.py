@@ -21,7 +21,7 @@ def views_in_words(selection: Sequence[Mapping[str, Any]]) -> str:
     listed = sorted(((w, name) for name, w in weights.items() if w >= 0.005), reverse=True)
     parts = ", ".join(f"{name} {weight:.2f}" for weight, name in listed)
     if all(score["log_loss"] is None for score in selection):
-        return f"{parts} (as on most graphs: too few labels to tell)"
+        return f"{parts} (typical weights: too few labels to tell)"
     by_edges = sum(w for name, w in weights.items() if name not in _WITHOUT_EDGES)
     helps = "yes" if by_edges >= _MOSTLY else "no" if by_edges <= 1.0 - _MOSTLY else "in part"
     return f"edges help: {helps}; {parts}"
@@ -33,11 +33,11 @@ def belief(scores: Mapping[str, Any]) -> str:
     gain, gain_error = scores["gain"], scores["gain_error"]
     if not gain > _ERRORS * gain_error:
         return (
-            f"not to be believed yet: {n_labels} labels cannot tell the model from guessing "
-            f"({gain:+.2f} ± {gain_error:.2f} nats a label). Label more nodes"
+            f"not yet: with {n_labels} labels the model cannot be told from guessing "
+            f"({gain:+.2f} ± {gain_error:.2f} nats per label). Label more nodes"
         )
     low, high = max(accuracy - _ERRORS * error, 0.0), min(accuracy + _ERRORS * error, 1.0)
     return (
-        f"better than guessing by {gain:.2f} ± {gain_error:.2f} nats a label; by these {n_labels} "
-        f"labels {low:.0%} to {high:.0%} of nodes should come out right"
+        f"better than guessing by {gain:.2f} ± {gain_error:.2f} nats per label; expected accuracy "
+        f"{low:.0%} to {high:.0%}, estimated from {n_labels} labels"
     )

@@ -19,18 +19,17 @@ __all__ = ["evaluation_page"]
 
 _N_MISTAKES = 10
 _HOW = {
-    "leave-one-out": "leave-one-out: every label was predicted without itself. The choice of the "
-    "recipe and the temperature have seen it, so that with few labels this is a little kind",
-    "given labels": "labels of nodes that the model was not fitted to",
+    "leave-one-out": "leave-one-out: every label was predicted from the others. The weights of the "
+    "views and the temperature have seen it, so with few labels this is slightly optimistic",
+    "held-out nodes": "nodes whose labels were not used in the fit",
 }
 _ON_SCORES = (
-    "The standard error is that of the accuracy: by so much it would vary with other labels. Log "
-    "loss (in nats), Brier score (from 0 to 2) and calibration error (over 15 bins of equal width) "
-    "are the smaller the better."
+    "The standard error is that of the accuracy. Log loss (in nats), Brier score (from 0 to 2) and "
+    "calibration error (over 15 bins of equal width) are better the smaller they are."
 )
 _ON_INTERVALS = (
-    "The interval is Wilson's: in 95 % of cases such intervals hold the share that many more nodes "
-    "would show. It is wide where there are few."
+    "Wilson's 95 % intervals for the share of correct predictions; they are wide where there are "
+    "few nodes."
 )
 
 
@@ -39,7 +38,7 @@ def evaluation_page(comparison: Comparison, project: Project, name: str) -> str:
     own = comparison.own
     low, high = wilson_interval(own.accuracy, len(own.y))
     lead = (
-        f"{name} is right for {own.accuracy:.1%} of {len(own.y):,} labels that it had not seen "
+        f"{name} predicts {own.accuracy:.1%} of {len(own.y):,} unseen labels correctly "
         f"(95 % interval: {low:.1%} to {high:.1%})."
     )
     parts: list[Table | Figure] = [
@@ -51,8 +50,8 @@ def evaluation_page(comparison: Comparison, project: Project, name: str) -> str:
         _table(
             "by-class",
             comparison.by_class(),
-            "Precision: of so many nodes predicted to be of the class, the share that are. Recall: "
-            "of so many nodes that are of the class, the share predicted to be.",
+            "Precision: share of the nodes predicted as the class that belong to it. Recall: share "
+            "of the nodes of the class that are predicted as such.",
         ),
         _table("confusion", comparison.confusion(), "Rows: true classes; columns: predicted ones."),
         _mistakes(comparison, project),
@@ -76,7 +75,7 @@ def _facts(comparison: Comparison, project: Project, name: str) -> Table:
     info, how = project.info(), comparison.own.how
     counts = ", ".join(f"{label} {count:,}" for label, count in info["label_counts"].items())
     temperature = f"temperature {info['temperature']:.2f}, from leave-one-out predictions"
-    refits = f"{how}: fitted again with each part of the labels hidden in turn"
+    refits = f"cross-validation with {how} of the labels"
     rows = {
         "model file": name,
         "graph": ", ".join(f"{info[kind]:,} {kind}" for kind in ("nodes", "edges", "features")),
@@ -93,8 +92,8 @@ def _facts(comparison: Comparison, project: Project, name: str) -> Table:
 
 
 def _mistakes(comparison: Comparison, project: Project) -> Table:
-    """The wrong predictions that the model was most sure of."""
-    own, title = comparison.own, "The worst mistakes"
+    """The most confident mistakes."""
+    own, title = comparison.own, "The most confident mistakes"
     predicted, confidence = own.proba.argmax(axis=1), own.proba.max(axis=1)
     wrong = np.flatnonzero(predicted != own.y)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:_N_MISTAKES]
@@ -114,8 +113,8 @@ def _mistakes(comparison: Comparison, project: Project) -> Table:
     columns = ("node", *shown, "true", "predicted", "labels of its neighbours")
     note = f"{len(wrong):,} of {len(own.y):,} predictions are wrong"
     if len(wrong) > len(worst):
-        note += f"; these are the {len(worst)} that the model was most sure of"
-    probabilities = ("probability", "that of the true class")
+        note += f"; these are the {len(worst)} with the highest confidence"
+    probabilities = ("probability", "of the true class")
     return Table("mistakes", title, (*columns, *probabilities), rows, (f"{note}.",), len(columns))
 
 
@@ -129,11 +128,11 @@ def _reliability(comparison: Comparison) -> Figure:
         # Those of several methods would lie upon each other.
         lengths = abs(curve.interval[full].T - y) if one is comparison.own else None
         ax.errorbar(x, y, lengths, marker="o", markersize=3, linewidth=1, label=method)
-    ax.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1.02), ylim=(-0.02, 1.02))
+    ax.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1.02), ylim=(-0.02, 1.02))
     if len(comparison.evaluations) > 1:
         ax.legend(frameon=False, loc="lower right")
     caption = (
-        "How often the likeliest class is right, against the probability given to it, with 95 % "
-        "intervals of nodegp's. Above the diagonal a model is too modest, below it too sure."
+        "Accuracy of the most probable class against its probability (confidence), with 95 % "
+        "intervals for nodegp. Above the diagonal a model is underconfident, below overconfident."
     )
     return Figure("reliability", "Reliability", caption, drawing)

@@ -71,7 +71,7 @@ class Project:
     ) -> Self:
         """Read a graph, with or without labels; ``columns`` as in :class:`nodegp.io.TableSource`.
 
-        ``options`` are those of the fit to come: they say how words and counts are weighted.
+        ``options`` are those of the later fit; they determine how words and counts are weighted.
         """
         source = TableSource(nodes, edges, counts=options.counts, **columns)
         with progress.stage("reading"):
@@ -86,7 +86,7 @@ class Project:
 
     @classmethod
     def open(cls, path: str | Path, progress: Progress = SILENT) -> Self:
-        """Open a model file that carries its graph."""
+        """Open a model file that contains its graph."""
         model, tables = open_model(path)
         return cls(model.graph_, model, tables=tables, progress=progress)
 
@@ -141,9 +141,9 @@ class Project:
     # --- a model --------------------------------------------------------------------------------
 
     def fit(self, classes_anyway: bool = False) -> dict[str, Any]:
-        """Fit a model to the labels, and to the answers that wait; :meth:`info` and ``seconds``.
+        """Fit a model to the labels and pending answers; returns :meth:`info` and ``seconds``.
 
-        Numbers of which few are the same are refused as amounts, unless ``classes_anyway``.
+        Numeric labels that nearly all differ are refused, unless ``classes_anyway``.
         """
         y = self._with_answers()
         if not is_labelled(y, None).any():
@@ -179,9 +179,9 @@ class Project:
         ids : known nodes
         nodes : table of nodes to join to the graph, and ``tables`` as in
             :func:`nodegp.io.join_tables`
-        coverage : share of the prediction sets that are to hold the true class
-        abstain_below : no label where the likeliest class has less than this probability
-        show : columns of :meth:`shown` to set beside them, of known nodes
+        coverage : target coverage of prediction sets
+        abstain_below : no label where the most probable class has a lower probability than this
+        show : columns of :meth:`shown` to include, for known nodes
         """
         check_share(coverage=coverage, abstain_below=abstain_below)
         model, graph = self._fitted, self.graph
@@ -205,8 +205,8 @@ class Project:
     def explain(
         self, node: Any, for_class: Any = None, n: int = 8, show: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """Why a node is predicted as it is: the ``n`` labels and neighbours that mattered most, as
-        :func:`nodegp.app.explanation.explain` gives them. ``show`` is as in :meth:`shown`."""
+        """The ``n`` labels and neighbours that contribute most to the prediction of a node, as in
+        :func:`nodegp.app.explanation.explain`. ``show`` is as in :meth:`shown`."""
         place = int(positions([node], self.ids)[0])
         return explain(self._fitted, self.ids, self.labels, self.shown(show), place, for_class, n)
 
@@ -221,12 +221,11 @@ class Project:
         seed: int = 0,
         **columns: Any,
     ) -> Comparison:
-        """Score the model on labels that it had not seen.
+        """Score the model on labels that it has not seen.
 
-        That is leave-one-out by default; with ``folds`` it is fitted again with labels hidden;
-        with ``labels`` it is scored on those of nodes that it was not fitted to, and ``columns``
-        are as in :meth:`answer`. ``compare`` names baselines of :mod:`nodegp.plugins`, which need
-        one of the two: 5 folds by default.
+        By default leave-one-out; cross-validation with ``folds``; with ``labels`` it is scored on
+        held-out labels, and ``columns`` are as in :meth:`answer`. ``compare`` names baselines of
+        :mod:`nodegp.plugins`, which need one of the two: 5 folds by default.
         """
         check_share(coverage=coverage, abstain_below=abstain_below)
         if folds is not None and labels is not None:
@@ -288,15 +287,15 @@ class Project:
     def answer(
         self, labels: Labels, *, new_classes: bool = False, **columns: Any
     ) -> dict[str, int]:
-        """Take labels, which :meth:`update` or :meth:`fit` makes use of.
+        """Take labels, to be used by the next :meth:`update` or :meth:`fit`.
 
-        Says how many are ``new_labels`` and ``replaced_labels``, and how many are ``waiting`` with
-        those given before.
+        Returns the numbers of ``new_labels`` and ``replaced_labels``, and of all answers
+        ``waiting``.
 
         Parameters
         ----------
-        labels : table of ids and labels, or pairs of them; without a label there is no answer
-        new_classes : take a class that the model does not know; else it is an error
+        labels : table of ids and labels, or pairs of them; rows without a label are skipped
+        new_classes : accept classes that the model does not know, which are an error otherwise
         columns : for a table, ``id`` and ``label``, by default those of the project's own tables,
             ``ignore_unknown`` to skip ids that no node has, and ``sep`` and ``encoding`` of text
         """
@@ -312,12 +311,12 @@ class Project:
         return counts | {"waiting": len(self._answers)}
 
     def update(self) -> dict[str, Any]:
-        """Fit again with the answers that wait, from where the last fit ended.
+        """Update the model with the pending answers, starting from the last fit.
 
-        Says how many were ``new_labels`` and ``replaced_labels``; how much the predictions of nodes
-        without a label ``changed`` and ``moved``, whether to ``stop`` asking, the ``expected_gain``
-        of the next label and all that in words, ``advice`` (each None if every node has a label);
-        and what the ``model`` is now.
+        Returns the numbers of ``new_labels`` and ``replaced_labels``; how much the predictions of
+        unlabelled nodes ``changed`` and ``moved``, whether to ``stop``, the ``expected_gain`` of
+        one more label, and the same in words as ``advice`` (each None if every node has a label);
+        and the ``model`` as in :meth:`info`.
         """
         model = self._fitted
         if not self._answers:
@@ -392,7 +391,7 @@ class Project:
             )
         if not fresh.all():
             seen = int((~fresh).sum())
-            self.progress.note(f"{seen:,} labels of {source} were fitted to and are left out")
+            self.progress.note(f"{seen:,} labels of {source} are training labels and are left out")
         y = np.full(self.graph.n_nodes, None, dtype=object)
         y[places[fresh]] = values[fresh]
         return y

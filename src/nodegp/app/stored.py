@@ -193,7 +193,7 @@ class StoredProject:
             missing = missing_parts(place, store, fingerprint(_hash_of(file), asked))
             if len(missing) < store.n_parts:
                 there = store.n_parts - len(missing)
-                self.progress.note(f"{there:,} of {store.n_parts:,} files are there already")
+                self.progress.note(f"{there:,} of {store.n_parts:,} files exist already")
             tasks = [(address, part, *fixed) for part in missing]
             with self.progress.stage("predicting"), watched(self.progress.note):
                 chosen.run(predict_part, tasks)
@@ -233,7 +233,7 @@ class StoredProject:
             )
         if not fresh.all():
             seen = int((~fresh).sum())
-            self.progress.note(f"{seen:,} labels of {labels} were fitted to and are left out")
+            self.progress.note(f"{seen:,} labels of {labels} are training labels and are left out")
         places, values = places[fresh], values[fresh]
         require_classes(str(labels), values, model.classes_.tolist())
         order = np.argsort(places)
@@ -241,7 +241,7 @@ class StoredProject:
         with watched(self.progress.note):
             proba = model.predict_proba(nodes=places)
             sets = None if coverage is None else model.predict_set(None, places, coverage)
-        scores = Evaluation("given labels", model.classes_, places, targets, proba, sets)
+        scores = Evaluation("held-out nodes", model.classes_, places, targets, proba, sets)
         return Comparison({"nodegp": scores}, coverage, abstain_below)
 
     # --- ids and labels -------------------------------------------------------------------------

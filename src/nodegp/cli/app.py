@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +25,12 @@ app = typer.Typer(
 )
 
 
+def _help(command: Callable[..., Any]) -> str:
+    """The docstring of a command with each paragraph on one line, for a terminal of any width."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
 _LONGEST = 800  # characters of an error
 _OWN = "Your own graph"
 _PAPER = "The paper and its data"
@@ -30,13 +38,13 @@ for _command in (
     *(tables.example, tables.fit, tables.predict, models.evaluate, tables.query),
     *(labelling.label, models.update, models.explain, models.info, stores.prepare),
 ):
-    app.command(rich_help_panel=_OWN)(_command)
-app.command(rich_help_panel=_PAPER)(models.demo)
+    app.command(help=_help(_command), rich_help_panel=_OWN)(_command)
+app.command(help=_help(models.demo), rich_help_panel=_PAPER)(models.demo)
 for _name, _command in plugins.commands().items():
     if isinstance(_command, typer.Typer):
         app.add_typer(_command, name=_name, rich_help_panel=_PAPER)
     else:
-        app.command(_name, rich_help_panel=_PAPER)(_command)
+        app.command(_name, help=_help(_command), rich_help_panel=_PAPER)(_command)
 
 
 def _version(show: bool) -> None:

@@ -21,12 +21,12 @@ def label(
     model, demo, show, classes, strategy, random_share, suggestions, confidence, guideline,
     annotator, journal, apply, out, export, port, open, seed, force, quiet, **tables
 ):  # fmt: skip
-    """Label nodes in the browser: one key for one answer, and the model learns from each.
+    """Label nodes in the browser: one key per answer, and the model learns from each.
 
-    Opens a page on this machine, for this user alone. It shows a node with what is known of it and
-    around it; a digit labels it, and the next node is the one whose label helps most. Every answer
-    is in a journal before the next question appears: stop whenever you like, and start again where
-    you were.
+    Opens a page on this machine, for this user only. It shows a node with its texts, numbers and
+    neighbourhood; a digit labels it, and the next node is the one whose label helps most. Every
+    answer is saved in a journal before the next question appears: stop at any time, and continue
+    later.
 
     nodegp label topics.nodegp
 

@@ -18,14 +18,14 @@ __all__ = ["demo", "evaluate", "explain", "info", "model_facts", "update"]
 def evaluate(
     model, compare, report, force, as_json, quiet, store, memory, cluster, **options
 ):  # fmt: skip
-    """Score a model on labels that it had not seen.
+    """Score a model on labels that it has not seen.
 
-    By default leave-one-out: what the model says of each label without that label, which costs
-    nothing. With --folds the model is fitted again with labels hidden; with --labels it is scored
-    on a table of other labels. Nodes fitted to are left out of that table.
+    By default leave-one-out: each label is predicted from the others, without a new fit. --folds
+    does cross-validation, and --labels scores the model on a table of held-out labels; nodes
+    that the model was fitted on are left out of that table.
 
-    With --coverage it also says how many prediction sets hold the true class and how large they
-    are; with --abstain-below, how many nodes get an answer and how many of these are right.
+    With --coverage it also prints the coverage and size of prediction sets; with --abstain-below,
+    how many nodes get an answer and how accurate these answers are.
     """
     from nodegp.app import Project
     from nodegp.app.outputs import check_page_place
@@ -61,10 +61,10 @@ def evaluate(
 def update(
     model, labels, out, force, as_json, quiet, verbose, store, memory, cluster, **options
 ):  # fmt: skip
-    """Add labels to a model, starting from where its fit ended.
+    """Add labels to a model, starting from its last fit.
 
-    A node that had a label gets the new one. Says how much the predictions changed, which is
-    also how to know when to stop asking.
+    A node that already had a label gets the new one. Prints how much the predictions changed,
+    which helps to decide when to stop labelling.
     """
     from nodegp.app import Project
     from nodegp.app.outputs import check_model_place
@@ -94,16 +94,16 @@ def update(
 
 @takes("model! node! for_class count show store memory as_json")
 def explain(model, node, for_class, count, show, store, memory, as_json):
-    """Show which labels and which neighbours made a prediction.
+    """Show which labels and which neighbours a prediction comes from.
 
-    Every class has a score, and the highest wins.
+    Every class has a score, and the class with the highest score is predicted.
 
-    By label: how much more the node is like each labelled node than like labelled nodes on
-    average, times the weight of that label. First the labels of the class, then those of other
-    classes, each with what it adds to the score of its own class.
+    By label: what each label adds to the score of its own class, which is the similarity of the
+    node to that labelled node (above the average over labelled nodes) times the weight of the
+    label. Labels of the explained class come first, then those of other classes.
 
-    By neighbour: what the features of each node near by, and its own, add to the score of the
-    class. They add up to it, with what holds anywhere in the graph.
+    By neighbour: what the features of the node itself, and of each node near it, add to the score
+    of the class. These terms and the bias ("anywhere in the graph") sum to the score.
     """
     from nodegp.app import Project
     from nodegp.io.tables import amount
@@ -154,13 +154,13 @@ def explain(model, node, for_class, count, show, store, memory, as_json):
         terminal.grid([*columns, "share"], rows, signs)
     elif result["linked"]:
         rows = [[*cells(one), str(one["predicted"])] for one in result["linked"]]
-        title = "Nodes linked to it, which the model mixes before it looks: none has a share"
+        title = "Neighbours (with this kernel the score is not a sum over them)"
         terminal.grid(columns, rows, title)
 
 
 @takes("model! as_json verbose")
 def info(model, as_json, verbose):
-    """Show what a model file holds: graph, classes, how the fit went."""
+    """Show what a model file contains: graph, classes, and a summary of the fit."""
     from nodegp.app import Project
 
     project = Project.open(model)
@@ -184,8 +184,8 @@ def model_facts(info: dict[str, Any], verbose: bool = False) -> list[tuple[str, 
     recipe = info["recipe"] or f"{info['filter']} filter"
     if not info["features"]:
         recipe = f"the edges alone ({recipe})"
-    effect = "sharper" if temperature < 1 else "more modest"
-    calibration = f"made {effect} than the model's own (temperature {temperature:.2f})"
+    effect = "sharpened" if temperature < 1 else "flattened"
+    calibration = f"{effect} by calibration (temperature {temperature:.2f})"
     facts = [
         ("labels", f"{info['labels']:,} in {amount(len(info['classes']), 'class', 'classes')}"),
         (
@@ -195,7 +195,7 @@ def model_facts(info: dict[str, Any], verbose: bool = False) -> list[tuple[str, 
         ),
         ("believe it", info["belief"]),
         ("model", f"{recipe}, {info['likelihood']}"),
-        ("probabilities", "the model's own" if temperature == 1.0 else calibration),
+        ("probabilities", "not calibrated" if temperature == 1.0 else calibration),
     ]
     if info["views"]:
         facts.insert(3, ("what counts", info["views"]))
@@ -205,7 +205,7 @@ def model_facts(info: dict[str, Any], verbose: bool = False) -> list[tuple[str, 
         for name, value in info["hyperparameters"].items():
             how = "learnt" if name in info["learnt"] else "fixed"
             facts.append((name, f"{float(value):.3g} ({how})"))
-        facts.append(("evidence bound", f"{info['elbo']:.2f}"))
+        facts.append(("ELBO", f"{info['elbo']:.2f}"))
     return facts
 
 

@@ -42,7 +42,7 @@ def _tell(plan: Any, work: Work, progress: Any) -> bool:
         if work.dry_run:
             terminal.as_json({"plan": plan.to_dict()})
     elif work.dry_run or not work.quiet:
-        terminal.facts(plan.rows(), "What it takes")
+        terminal.facts(plan.rows(), "What it needs")
     for remark in plan.remarks:
         progress.note(remark)
     return work.dry_run

@@ -7,32 +7,32 @@ from nodegp.cli.options import comma_list, takes
 
 __all__ = ["prepare"]
 
+_PLAN = "What was found, and what it needs"
+
 
 @takes(
     "nodes! edges! out! id source target weight features exclude text svd ignore_unknown memory "
     "sep encoding force dry_run as_json quiet"
 )
 def prepare(nodes, edges, out, force, dry_run, as_json, quiet, **options):
-    """Turn tables of any size into a stored graph: a folder that is read a part at a time.
+    """Turn tables of any size into a stored graph: a folder that is read one part at a time.
 
     For graphs that do not fit in memory. Nodes and edges are files or folders of files, Parquet or
-    CSV; the files of a folder are read in the order of their names. A row per node with its id and
-    its features, a row per edge with two ids. Labels are no features: leave their column out with
-    --exclude.
+    CSV; the files of a folder are read in alphabetical order. There is a row per node with its id
+    and features, and a row per edge with two ids. Leave out the label column with --exclude.
 
     nodegp prepare --nodes papers/ --edges cites/ --exclude topic -o store/
 
-    The edges are those that `nodegp fit` makes of the same tables: they have no direction, one that
-    is given several times has the largest of its weights, and those from a node to itself are
-    dropped. Features that are numbers stay as they are, and must have no gaps.
+    Edges are treated as in `nodegp fit`: they are undirected, duplicates keep the largest weight,
+    and self-loops are dropped. Numeric features are stored as they are; missing values are an
+    error.
 
-    It takes about --memory and 16 bytes for each node, whatever the number of edges, and twice the
-    size of the store on disk. Killed or out of disk, it goes on where it was when the same command
-    is run again; --dry-run says what there is and what it will take, and writes nothing.
+    It needs about --memory plus 16 bytes per node, whatever the number of edges, and twice the size
+    of the store on disk. If it is killed or the disk is full, run the same command again and it
+    continues where it stopped; --dry-run prints what was found and the resources needed.
 
-    Words of --text columns, and lists of the numbers of features that a node has, are wide sparse
-    features. With --svd 128 they become that many dense columns, which a model from disk can use
-    best.
+    Words of --text columns, and lists of feature indices, are wide sparse features. --svd 128
+    reduces them to 128 dense columns, which is usually better for models on disk.
     """
     from nodegp.app.stores import StorePreparation, store_facts
 
@@ -48,10 +48,10 @@ def prepare(nodes, edges, out, force, dry_run, as_json, quiet, **options):
         if as_json:
             terminal.as_json(dict(plan))
         else:
-            terminal.facts(plan, "What there is, and what it will take")
+            terminal.facts(plan, _PLAN)
         return
     if not (quiet or as_json):
-        terminal.facts(preparation.plan(), "What there is, and what it will take")
+        terminal.facts(preparation.plan(), _PLAN)
     result = preparation.run(force)
     if as_json:
         terminal.as_json(result)

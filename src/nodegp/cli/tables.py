@@ -15,10 +15,10 @@ __all__ = ["example", "fit", "predict", "query"]
 
 @takes("folder! force seed as_json quiet")
 def example(folder, force, seed, as_json, quiet):
-    """Write small tables to try the other commands on: 300 papers and who cites whom.
+    """Write small tables to try the other commands on: 300 papers and their citations.
 
-    They are made up, with titles that you can read: 40 have their topic, and answers.csv has those
-    of all, so that you can play the expert. README.txt has the commands to run.
+    The papers are synthetic, with readable titles: 40 have a topic, and answers.csv has the topics
+    of all, so that you can play the expert. README.txt lists the commands to run.
     """
     from nodegp.app.example import write_example
 
@@ -45,15 +45,15 @@ def fit(
 ):  # fmt: skip
     """Fit a model to a graph in tables and write it to a file.
 
-    Two tables are enough: one with a row per node (ids, labels where known, features) and one
-    with a row per edge. Columns are given by name, or by position from 1. The model file carries
-    the graph, so that the other commands need nothing else.
+    Two tables are enough: one with a row per node (id, label where known, features) and one with a
+    row per edge. Columns are given by name, or by position counted from 1. The model file contains
+    the graph, so the other commands need only that file.
 
     nodegp fit --nodes papers.csv --edges cites.csv --id paper --label topic -o topics.nodegp
 
-    A graph that is larger than memory is prepared first (`nodegp prepare`), and stays where it is:
-    the model file does not carry it. What the features become along the edges is kept with it, so
-    that the next fit, with other labels, takes seconds.
+    A graph that is larger than memory is first prepared with `nodegp prepare`; the model file then
+    does not contain it. Filtered features are kept in the store, so that the next fit, with other
+    labels, takes seconds.
 
     nodegp fit --store store --labels labels.csv --memory 4GiB -o topics.nodegp
     """
@@ -84,7 +84,7 @@ def fit(
         facts = [*model_facts(info, verbose), ("seconds", f"{info['seconds']:.2f}")]
         terminal.facts(facts, "The model")
         print(f"written to {out}")
-        print("what these words mean: docs/glossary.md")
+        print("these terms are explained in docs/glossary.md")
 
 
 @takes(
@@ -98,17 +98,16 @@ def predict(
 ):  # fmt: skip
     """Predict the class of every node the model was fitted on, or of new nodes.
 
-    One row per node: id, the likeliest label, its probability, a column for each class, the
-    entropy (how doubtful, in nats), and information: the part of the entropy that more labels
-    could resolve. Under robust-max that is all of it but a constant; softmax tells doubt that
-    labels would resolve from noise that stays.
+    One row per node: id, the most probable label, its probability, a column for each class, the
+    entropy (total uncertainty, in nats), and information: its epistemic part, which more labels
+    could remove. (Under robust-max the two differ by a constant.)
 
-    With --coverage there is a column set: the classes that the node may have, the likeliest first,
-    with | between them in a text file. With --abstain-below the label is empty where the model is
-    not sure enough; the other columns stay.
+    With --coverage there is a column `set`: a prediction set of classes, the most probable first,
+    separated by | in a text file. With --abstain-below the label is empty where the model is not
+    sure enough; the other columns stay.
 
-    With --nodes, predictions are for the rows of that table: new nodes, which --edges joins to
-    each other and to the nodes the model knows, without a new fit.
+    With --nodes, the rows of that table are predicted: new nodes, which --edges links to each
+    other and to the known nodes, without a new fit.
 
     nodegp predict topics.nodegp --store store -o predictions
     """
@@ -151,16 +150,17 @@ def predict(
     "force as_json quiet verbose"
 )
 def query(model, count, strategy, out, show, seed, force, as_json, quiet, verbose, **tables):
-    """Choose the nodes whose labels would help most.
+    """Choose the nodes whose labels would help most (active learning).
 
     The table has an empty label column: fill it in and give it to `nodegp update`. Without a
-    model, --nodes and --edges describe a graph without any labels yet.
+    model, --nodes and --edges describe a graph that has no labels yet.
 
-    sopt and vopt spread questions over the graph and need no labels; gp-vopt does so over what the
-    model sees, features too, and hybrid over what it may have wrong; gp-eer asks where the model
-    expects to have less wrong afterwards, and eer does so by the graph alone; s2 looks for the
-    border between classes; entropy and margin ask where the model is least sure; bald where labels
-    would teach it most; degree and random are what they say.
+    Strategies: sopt and vopt spread the questions over the graph and need no labels; gp-vopt
+    spreads them by graph and features, under the model's own covariance; hybrid also prefers nodes
+    that the model expects to get wrong; gp-eer and eer minimise the expected error after the
+    answer, by the model and by the graph alone; s2 searches for the border between classes;
+    entropy and margin select the most uncertain nodes, bald those with the largest epistemic
+    uncertainty; degree takes hubs, and random any node.
     """
     from nodegp.app import Project
     from nodegp.app.frontend import refuse_without
@@ -196,7 +196,7 @@ def query(model, count, strategy, out, show, seed, force, as_json, quiet, verbos
         ]
         terminal.grid([id, *columns], rows)
         if not quiet:
-            means = questions.score if verbose else "the higher, the more a label would help"
+            means = questions.score if verbose else "a label helps more where it is higher"
             print(f"score: {means}")
     if out is not None:
         write_tables(out, [questions.table()])

@@ -1,6 +1,6 @@
 """Work on stored graphs: products along their edges, and filtered features, from disk.
 
-:func:`using` says who does it and with how much memory.
+:func:`using` sets the workers and the memory limit.
 """
 
 from nodegp.disk.graph import GraphOnDisk, StoreAddress, on_disk

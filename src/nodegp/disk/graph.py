@@ -57,7 +57,7 @@ def _opened(address: StoreAddress) -> StoredGraph:
 
 
 class GraphOnDisk(Graph):
-    """The nodes of a stored graph, with edges, features and ids that are read when asked for."""
+    """A stored graph whose edges, features and ids are read on demand."""
 
     takes_all_pairs = False
 

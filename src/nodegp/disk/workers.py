@@ -99,12 +99,12 @@ def workers() -> Workers:
 
 @contextmanager
 def using(chosen: Any = None, memory: int = MEMORY) -> Iterator[Workers]:
-    """Have work on stored graphs done by others, or with other memory.
+    """Choose who works on stored graphs, and the memory limit.
 
     Parameters
     ----------
-    chosen : number of threads, a ``dask.distributed.Client``, or what this gave before
-    memory : bytes that may be in use at a time, over all processes together
+    chosen : number of threads, a ``dask.distributed.Client``, or an earlier result of this function
+    memory : limit in bytes, over all processes together
     """
     if chosen is None or isinstance(chosen, int):
         chosen = Threads(chosen, memory)

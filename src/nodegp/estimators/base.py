@@ -222,16 +222,16 @@ class GraphGP(BaseEstimator):
             )
 
     def update(self, nodes: Any, labels: Any, *, label_confidence: Any = None) -> Self:
-        """Fit again with more labels, starting from where the last fit ended.
+        """Add, change or remove labels, starting from the last fit.
 
-        Much faster than a new fit, and ends at the same place (the "adam" engine keeps the
-        hyper-parameters and starts q anew).
+        Much faster than a new fit, with the same result (the "adam" engine keeps the
+        hyper-parameters and restarts q).
 
         Parameters
         ----------
         nodes : nodes of the graph fitted on, by number or by id, as in :meth:`predict_latent`
-        labels : one for each; a node that had a label gets the new one
-            ``unlabelled``, None or NaN takes a label back.
+        labels : one for each; they replace existing labels
+            ``unlabelled``, None or NaN removes a label.
         label_confidence : one for each, optional
             The probability that the label is right, in (0, 1].
         """
@@ -247,7 +247,7 @@ class GraphGP(BaseEstimator):
         return self
 
     def explain(self, node: int | str, X: Any = None) -> Explanation:
-        """Which labels and which neighbours made the prediction of one node.
+        """The contributions of labels and of neighbours to the prediction of one node.
 
         ``node`` by number or by id, and ``X``, as in :meth:`predict_latent`.
         """
@@ -258,8 +258,8 @@ class GraphGP(BaseEstimator):
 
     @property
     def term_shares_(self) -> dict[str, float]:
-        """For a filter that sums several: the share of each in the prior variance of the labelled
-        nodes, which says how much it mattered."""
+        """For a sum of filters: the share of each in the prior variance of the labelled nodes, a
+        measure of its importance."""
         check_is_fitted(self, "model_")
         if not isinstance(self.filter_, AdditiveFilter):
             raise AttributeError(f"{type(self.filter_).__name__} is no sum of filters")
@@ -287,10 +287,10 @@ class GraphGP(BaseEstimator):
         X : Graph, networkx graph, PyTorch Geometric Data, or a table if the model was fitted on one
             By default the graph fitted on. It may have nodes and edges that the model has not seen.
         nodes : node numbers, ids that are text, or a mask, optional
-            Which nodes to answer for; all by default. A number is a node's place in the graph,
-            even where ids are numbers too (``graph.positions(ids)`` gives places).
+            The nodes to predict; all by default. A number is a node's position in the graph, even
+            if ids are numbers too (``graph.positions(ids)`` converts them).
         cov : bool
-            Joint covariance over the nodes, (latents, nodes, nodes), in place of variances.
+            Return joint covariances (latents, nodes, nodes) instead of variances.
 
         Returns
         -------
@@ -352,8 +352,8 @@ class GraphGP(BaseEstimator):
     def save(self, path: str | Path, include_graph: bool = False) -> None:
         """Write the fitted model to one file; ``nodegp.load(path)`` reads it back.
 
-        The graph is left out unless asked for (a model fitted on a table needs its rows to
-        find neighbours, so there it is always included).
+        The graph is included only with ``include_graph=True`` (always if the model was fitted on a
+        table, whose rows it needs to find neighbours).
         """
         from nodegp.persistence import save
 

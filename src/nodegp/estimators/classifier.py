@@ -34,61 +34,66 @@ __all__ = ["GraphGPClassifier"]
 
 
 class GraphGPClassifier(ClassifierMixin, GraphGP):
-    """Bayesian classification of the nodes of a graph (Ng, Colombo & Silva 2018).
+    """Gaussian process classification of the nodes of a graph.
+
+    The default model is a sum of Gaussian processes, one for each of several views of the graph;
+    ``recipe="paper"`` is the model of Ng, Colombo and Silva (NeurIPS 2018).
 
     Parameters
     ----------
     recipe : "auto" (default), "paper" or a Recipe
-        What the model is made of. "auto" sums several views of the graph (see docs/choices.md),
-        weighed by predictions of labels left out; ``selection_`` has the weights. "paper" is the
-        published model: ``(<x, x'> + offset)^3`` with the offset learnt (and a variance, where the
-        likelihood can tell), neighbourhood mean, TF-IDF, robust-max, no calibration.
+        The parts of the model. "auto" sums several views of the graph (see docs/choices.md), with
+        weights from how well each predicts left-out labels (``selection_``). "paper" is the
+        published model: kernel ``(<x, x'> + offset)^3`` with the offset learnt (and the variance,
+        if the likelihood depends on it), neighbourhood mean, TF-IDF, robust-max, no calibration.
     kernel : Kernel, optional
-        Base kernel on features, in the place of the recipe's. For a sum of filters, also a tuple
-        with one for each.
+        Kernel on features; replaces the recipe's. For a sum of filters it may be a tuple with one
+        kernel for each.
     filter : a name, or a Filter, optional
-        In the place of the recipe's; nothing is compared then, unless it is "auto". Names: "mean"
-        (the paper's), "identity", "pagerank", "propagation", "laplacian", "diffusion", "walk",
-        "cosine", "matern", "chebyshev".
+        Replaces the recipe's filter; views are then not compared, unless it is "auto". Names:
+        "mean" (the paper's), "identity", "pagerank", "propagation", "laplacian", "diffusion",
+        "walk", "cosine", "matern", "chebyshev".
     likelihood : "softmax", "robustmax", "bernoulli" (two classes), or a Likelihood, optional
-        In the place of the recipe's: softmax, or robust-max for "paper".
+        Replaces the recipe's: softmax, or robust-max for "paper".
     preprocessing : a kind (see Preprocessing) or a Preprocessing, optional
-        In the place of the recipe's; with a kind alone it stays as it is whether the mean row is
-        subtracted. By default the square root of TF-IDF for sparse counts, square roots of other
-        sparse non-negative features, both with rows of length one, and standardised columns for
-        the rest; all centred. ``preprocessing_`` says which was taken.
+        Replaces the recipe's; a kind alone does not change whether features are centred. By
+        default the square root of TF-IDF for sparse counts and square roots of other sparse
+        non-negative features, both with rows of length one, and standardised columns for the
+        rest; all centred. ``preprocessing_`` is the one that was used.
     inducing : "auto", "labelled", "points", or an Inducing
-        "labelled" has no sparse approximation; "points" scales to many labels.
+        "labelled" uses no sparse approximation; "points" scales to many labels; "auto" uses points
+        above 1,000 labels.
     engine : "dual" (default), "adam" (the paper's), or an Engine
     calibrate : bool, optional
-        Whether a temperature is fitted on leave-one-out predictions; by default the recipe's: yes,
-        except for "paper". The temperature never changes which class is likeliest; the shares of
-        classes that go with it (``class_weights_``) may, where two are close.
+        Whether to fit a temperature and class frequencies to leave-one-out predictions; by default
+        as in the recipe: yes, except for "paper". The temperature never changes the predicted
+        class; the frequencies (``class_weights_``) may, where two classes are close.
     unlabelled : default -1
-        The value in y that means no label; None and NaN mean it too.
+        The value in y for nodes without a label; None and NaN have the same meaning.
     random_state : int, Generator or RandomState, optional
     verbose : int
         1 prints progress to standard error.
 
     Attributes
     ----------
-    model_ : the fitted model itself, a value that never changes
-    recipe_ : what it was made of, complete, with what was learnt
-    kernel_, filter_, likelihood_ : parts of it
+    model_ : the fitted model itself, which is immutable
+    recipe_ : the complete recipe, with learnt hyper-parameters
+    kernel_, filter_, likelihood_ : parts of the recipe
     classes_, inducing_, preprocessing_, preprocessor_ : what was used
-    prior_ : kernel and filter together, with what was learnt
-    posterior_ : q and what it needs
-    labelled_, labels_, label_confidence_ : the labelled nodes' numbers and what was said of them
-    label_weights_ : (labels, latents) what each label adds to the latent means, see ``explain``
-    loo_proba_ : (labels, classes) probabilities of each label without it and one of each other
-        class, in the order of ``labelled_``
-    sampling_weights_ : (labels,) how many nodes each label stands for, one on average
+    prior_ : kernel and filter together, with learnt hyper-parameters
+    posterior_ : the variational posterior q
+    labelled_, labels_, label_confidence_ : numbers of the labelled nodes, labels, confidences
+    label_weights_ : (labels, latents) weight of each label in the latent means, see ``explain``
+    loo_proba_ : (labels, classes) leave-one-out probabilities, in the order of ``labelled_``; each
+        label is left out together with one of each other class
+    sampling_weights_ : (labels,) how many nodes each label represents, one on average
     temperature_ : 1.0 unless calibrated
-    class_weights_ : (classes,) how much more common a class is than among the labels; ones unless
-        calibrated
-    selection_ : what each view of the graph is worth, if there was a choice; else empty
-    elbo_, n_iter_, converged_, jitter_ : how the fit went
-    elbo_trace_ : what was climbed: the bound, with the log prior of hyper-parameters that have one
+    class_weights_ : (classes,) frequency of a class among all nodes relative to that among the
+        labels; ones unless calibrated
+    selection_ : name, weight and log loss of each view of the graph; empty if none were compared
+    elbo_, n_iter_, converged_, jitter_ : diagnostics of the fit
+    elbo_trace_ : the objective at each step: the ELBO, plus the log prior of the hyper-parameters
+        where they have one
 
     Examples
     --------
@@ -143,7 +148,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     def fit(
         self, X: Any, y: Any = None, *, label_confidence: Any = None, classes: Any = None
     ) -> Self:
-        """Fit to a graph whose nodes are partly labelled.
+        """Fit to a graph with labels for some of its nodes.
 
         Parameters
         ----------
@@ -151,15 +156,15 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             From a feature matrix a nearest-neighbour graph is built.
         y : one entry per node
             Class labels: whole numbers, strings or booleans; ``unlabelled``, None, NaN or an empty
-            string where there is none. Or a
-            dict id -> label (node number -> label if the Graph has no ids). On a networkx graph
-            also the name of a node attribute. A Data has its own: ``data.y`` at the nodes of its
-            ``train_mask``, or at all if it has none.
+            string for nodes without a label. Or a dict id -> label (node number -> label if the
+            Graph has no ids), or on a networkx graph the name of a node attribute. For a Data it
+            may be left out: then it is ``data.y`` at the nodes of ``train_mask``, or at all nodes
+            if there is no mask.
         label_confidence : one entry per node, optional
             The probability that the label is right, in (0, 1]; entries of unlabelled nodes
             are ignored.
         classes : sequence, optional
-            All classes there are, if some have no label yet.
+            All classes, if some have no label yet.
         """
         recipe, is_open = self.parts()
         start = self._start(X, y, label_confidence, recipe)
@@ -217,11 +222,12 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
             return self.model_.predict_proba(domain, nodes)
 
     def predict_set(self, X: Any = None, nodes: Any = None, coverage: float = 0.9) -> np.ndarray:
-        """The classes that each node may have, as a mask of shape (nodes, classes).
+        """Prediction sets: a mask of shape (nodes, classes).
 
-        The likeliest class, and every other that is likely enough: how likely that is follows from
-        the leave-one-out predictions, so that about a share ``coverage`` of the sets hold the true
-        class. With fewer than ``1 / (1 - coverage) - 1`` labels all classes are in.
+        A set contains the most probable class, and every class whose probability reaches a
+        threshold. The threshold comes from the leave-one-out predictions, so that a share of about
+        ``coverage`` of the sets contain the true class. With fewer than
+        ``1 / (1 - coverage) - 1`` labels, sets contain all classes.
         """
         check_is_fitted(self, "model_")
         threshold = self.model_.set_threshold(coverage)
@@ -230,18 +236,18 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     def predict_information(
         self, X: Any = None, nodes: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How doubtful each node is, and how much of that more labels could resolve, in nats.
+        """Total uncertainty of each node, and its epistemic part, in nats.
 
         Returns
         -------
         entropy : (nodes,) of the class probabilities
         information : (nodes,)
-            The part of it that is mutual information of label and latent values; the rest would
-            stay if the latent values were known. Under robust-max all doubt but a constant is of
-            the first kind, so this orders nodes as the entropy does; softmax tells them apart.
+            The mutual information of label and latent values (epistemic uncertainty), which more
+            labels could remove; the rest of the entropy (aleatoric uncertainty) would remain if
+            the latent values were known. Under robust-max the rest is a constant, so both rank the
+            nodes alike; softmax separates them.
 
-        A temperature flattens or sharpens the probabilities; the split is then in the proportion
-        that it has without one.
+        With a temperature, the entropy is split in the same proportion as without it.
         """
         domain, nodes = self._asked(X, nodes)
         with self._watched():
@@ -282,9 +288,9 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         X, nodes : as in :meth:`predict_latent`
         kind : "pyarrow", "pandas" or "polars"
         coverage : float, optional
-            Adds a column ``set`` with the classes of :meth:`predict_set`, the likeliest first.
+            Adds a column ``set`` with the classes of :meth:`predict_set`, most probable first.
         abstain_below : float, optional
-            No label where the likeliest class has less than this probability.
+            No label where the most probable class has a lower probability than this.
         """
         import pyarrow
 
@@ -300,7 +306,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         coverage: float | None = None,
         abstain_below: float | None = None,
     ) -> Iterator[Any]:
-        """The table of :meth:`predict_frame` in pieces of so many rows, to write a large one."""
+        """The table of :meth:`predict_frame` in chunks of rows, to write a large one."""
         X = on_disk(as_graph(X))
         domain, nodes = self._asked(X, nodes)
         graph, model = domain.graph, self.model_

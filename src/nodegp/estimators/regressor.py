@@ -27,14 +27,15 @@ __all__ = ["GraphGPRegressor"]
 
 
 class GraphGPRegressor(RegressorMixin, GraphGP):
-    """Bayesian regression on the nodes of a graph: GraphGPClassifier's views, Gaussian noise.
+    """Gaussian process regression on the nodes of a graph, with Gaussian noise.
 
-    Targets are standardised inside; everything is returned in their own units, except
-    ``predict_latent`` and ``sample_latent``, which are in standard units
-    (``target_mean_``, ``target_scale_``). Parameters are those of GraphGPClassifier that apply;
-    unlabelled is NaN unless another value is given. By default views of the graph are weighed by
+    The views and parameters are those of GraphGPClassifier, as far as they apply; nodes without a
+    target have NaN, or the value ``unlabelled``. By default the views of the graph are weighted by
     leave-one-out predictions (``selection_``) and summed; their variances and the noise are then
-    learnt. ``loo_mean_`` and ``loo_std_`` are the leave-one-out predictions of the labelled nodes.
+    learnt. Targets are standardised internally; results are in their original units, except those
+    of ``predict_latent`` and ``sample_latent``, which are in standard units (``target_mean_``,
+    ``target_scale_``). ``loo_mean_`` and ``loo_std_`` are the leave-one-out predictions of the
+    labelled nodes.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, label_confidence: Any = None) -> Self:
-        """Fit to a graph some of whose nodes have a target; NaN where there is none."""
+        """Fit to a graph with targets for some of its nodes; NaN for the others."""
         if not isinstance(self.recipe, Recipe) and self.recipe != "auto":
             raise ValueError(f"recipe must be 'auto' or a Recipe object, got {self.recipe!r}")
         is_open = self.filter == "auto" or (self.recipe == "auto" and self.filter is None)
@@ -104,13 +105,13 @@ class GraphGPRegressor(RegressorMixin, GraphGP):
 
     @property
     def selection_(self) -> list[Score]:
-        """What each view of the graph is worth, if there was a choice; else empty."""
+        """Name, weight and log loss of each view of the graph; empty if none were compared."""
         check_is_fitted(self, "model_")
         return list(self.model_.selection)
 
     def predict(self, X: Any = None, nodes: Any = None, return_std: bool = False) -> Any:
-        """Predictive mean of each node, and the standard deviation of an observation there
-        (noise included) if asked for."""
+        """Predictive mean of each node; with ``return_std`` also the standard deviation of an
+        observation (noise included)."""
         domain, nodes = self._asked(X, nodes)
         with self._watched():
             mean, std = self.model_.predict(domain, nodes)

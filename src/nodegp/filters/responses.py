@@ -34,10 +34,10 @@ __all__ = [
 class PageRank(Spectral):
     """Personalised PageRank: g = t / (1 - (1 - t)(1 - lambda)), on A + I (Gasteiger et al. 2019).
 
-    Row n of F is where a walk from n is when it stops, if it stops with probability
-    ``teleport`` = t at every step (for the symmetric normalisation). Learnt is its ``strength``
-    (1 - t) / t, the steps that such a walk takes on average, for which any positive value makes
-    sense.
+    Row n of F is the distribution of the end of a random walk from n that stops with probability
+    ``teleport`` = t at every step (for the symmetric normalisation). The hyper-parameter that is
+    learnt is its ``strength`` (1 - t) / t, the mean number of steps, which may be any positive
+    number.
 
     Notes
     -----
@@ -76,10 +76,10 @@ class PageRank(Spectral):
 
 @dataclass(frozen=True)
 class Propagation(Spectral):
-    """Some steps of symmetric normalised propagation: g = (1 - lambda)^steps, on A + I.
+    """Symmetric normalised propagation over ``steps`` hops: g = (1 - lambda)^steps, on A + I.
 
-    The filter of graph convolutions (Kipf & Welling 2017) and, with nothing between the steps, of
-    SGC (Wu et al. 2019). Exact: its order is the number of steps.
+    The filter of graph convolutions (Kipf & Welling 2017) and of SGC (Wu et al. 2019). Exact: its
+    order is the number of steps.
     """
 
     alias: ClassVar = "propagation"
@@ -111,7 +111,7 @@ class RegularisedLaplacian(Spectral):
 
 @dataclass(frozen=True)
 class Diffusion(Spectral):
-    """Heat that spreads for some time: g = exp(-time lambda) (Kondor & Lafferty 2002)."""
+    """Heat diffusion: g = exp(-time lambda) (Kondor & Lafferty 2002)."""
 
     alias: ClassVar = "diffusion"
     positive: ClassVar = ("time",)
@@ -123,10 +123,10 @@ class Diffusion(Spectral):
 
 @dataclass(frozen=True)
 class RandomWalk(Spectral):
-    """A lazy random walk of some steps: g = (1 - lambda / shift)^steps (Smola & Kondor 2003).
+    """A lazy random walk: g = (1 - lambda / shift)^steps (Smola & Kondor 2003).
 
-    With ``shift`` 2 or more, as there, no frequency changes its sign; less is allowed. Exact: its
-    order is the number of steps.
+    With ``shift`` of at least 2, as there, g is never negative; less is allowed. Exact: its order
+    is the number of steps.
     """
 
     alias: ClassVar = "walk"
@@ -148,7 +148,7 @@ class RandomWalk(Spectral):
 
 @dataclass(frozen=True)
 class InverseCosine(Spectral):
-    """g = cos(lambda pi / 4) (Smola & Kondor 2003): keeps more of the middle than others."""
+    """g = cos(lambda pi / 4) (Smola & Kondor 2003): keeps more of the middle frequencies."""
 
     alias: ClassVar = "cosine"
 

@@ -35,33 +35,33 @@ class Spectral(Filter):
     Parameters
     ----------
     order : int
-        Degree of the expansion, which is its range in hops and the number of sparse products.
+        Degree of the expansion: its range in hops, and the number of sparse products.
     on : "features" or "function"
-        What is filtered. "features" is the kernel k(F x, F x'): filtered rows are made once, and
-        everything after that costs what an ordinary Gaussian process does, whatever the range.
-        "function" is h = F f, the paper's way: averages of f over all the nodes in range. It
-        tells a neighbourhood of opposites from one of equals in the middle, but pairs of nodes in
-        range are its cost, so it is for short ranges and small graphs. With a linear kernel both
-        are the same.
+        What is filtered. "features" is the kernel k(F x, F x'): features are filtered once, and
+        after that the cost is that of an ordinary Gaussian process, whatever the range. "function"
+        is h = F f, as in the paper: averages of f over all nodes in range. It distinguishes
+        neighbourhoods with the same mean but different members, but costs a kernel value for each
+        pair of nodes in range, so it is for short ranges and small graphs. With a linear kernel
+        both are the same.
     self_loops : bool
-        Take the Laplacian of A + I instead of A, as graph convolutions do.
+        Use the Laplacian of A + I instead of A, as graph convolutions do.
     averaged : bool
-        Eq. 15 of the paper with g(L) in the place of I - L: F = (I + D)^-1 (D + g(L)). A node's
-        own features count the more, the more neighbours it has. The paper's L there is the
-        unnormalised Laplacian D - A, with eigenvalues up to twice the largest degree; the
-        responses here are made for the normalised one (Smola & Kondor 2003).
+        Eq. 15 of the paper with g(L) instead of I - L: F = (I + D)^-1 (D + g(L)). The weight of a
+        node's own features grows with its number of neighbours. In the paper L is the unnormalised
+        Laplacian D - A, with eigenvalues up to twice the largest degree; the responses here are
+        for the normalised one (Smola & Kondor 2003).
     hub_discount : float
-        Features are divided by this power of 1 + degree before they spread: F (I + D)^-p, so that
-        high-degree nodes are down-weighted; with 0.5 a neighbour counts by the inverse of its
+        Features are divided by this power of 1 + degree before propagation, F (I + D)^-p, so that
+        high-degree nodes are down-weighted; with 0.5 a neighbour's weight is the inverse of its
         degree.
     centred : bool
-        Before features spread, their part along the leading eigenvector of the graph is taken from
-        them. On a graph without features a long-range filter would otherwise tell little but a
-        node's degree; features are centred by their mean already.
+        Before propagation, remove the component along the leading eigenvector of the graph. On a
+        graph without features a long-range filter would otherwise reflect little but a node's
+        degree. (Features are already centred by their mean.)
 
     Notes
     -----
-    A node without edges has eigenvalue zero: its features stay as they are.
+    A node without edges has eigenvalue zero: its features are unchanged.
     """
 
     order: int = field(default=10, kw_only=True)

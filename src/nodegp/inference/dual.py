@@ -44,12 +44,11 @@ _LOG_BOUND = math.log(1e6)
 class Dual(Engine):
     """Conjugate-computation VI inside a quasi-Newton search over hyper-parameters.
 
-    ``max_iter`` quasi-Newton iterations for the hyper-parameters, ``max_steps`` site steps at
-    each. ``tol`` is the sites' relative residual there; the ELBO's
-    error is of its square. Free inducing points are moved
-    for at most ``point_iter`` iterations after the hyper-parameters have settled.
-    A recipe's prior of the hyper-parameters is not counted in the ELBO that is reported, but in the
-    trace: what never falls is their sum, and the ELBO by itself may give way to that prior.
+    At most ``max_iter`` quasi-Newton iterations for the hyper-parameters, with ``max_steps`` site
+    steps each. ``tol`` is the relative residual of the sites at convergence; the error of the ELBO
+    is of the order of its square. Inducing points are then optimised for at most ``point_iter``
+    iterations. If the recipe has a prior on the hyper-parameters, its log is part of the trace but
+    not of the reported ELBO: their sum never decreases, the ELBO alone may.
     """
 
     alias: ClassVar = "dual"

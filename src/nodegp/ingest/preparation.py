@@ -65,38 +65,38 @@ def prepare(
     force: bool = False,
     progress: Tell | None = None,
 ) -> StoredGraph:
-    """Turn tables of nodes and edges into a stored graph, however large they are.
+    """Turn tables of nodes and edges of any size into a stored graph.
 
-    The graph is that of the same tables read into memory (:class:`nodegp.Graph`): undirected, an
-    edge has the largest weight that is given for it in either direction, loops are dropped. It is
-    resumed where it stopped if it was killed, as long as tables and settings stay the same.
+    The graph is the same as that of the tables read into memory (:class:`nodegp.Graph`):
+    undirected, with the largest weight given for an edge, without self-loops. If it was killed, the
+    next call with the same tables and settings continues where it stopped.
 
     Parameters
     ----------
     nodes, edges : a file, a folder of files, a list of files, or a table in memory
-        Parquet, CSV and what else :func:`nodegp.io.formats.endings` lists. Files of a folder are
-        read in the order of their names; nodes keep the order of their rows.
+        Parquet, CSV or any format in :func:`nodegp.io.formats.endings`. Files of a folder are read
+        in alphabetical order; nodes keep the order of their rows.
     path : folder of the store
     id : column of the nodes' ids, whole numbers or text; by default the first
     source, target : columns of ids of the edges; by default the first two
     weight : column of weights of the edges
-    features : columns that are features; by default all that hold numbers, or lists of as many
-        numbers, but for those that name their rows. Name them if there are others: a column of
-        labels among the features gives the answer away. ``[]`` is for none.
-    exclude : columns that are no features, such as labels
-    text : columns of text, of which the words are features
-        Words are known by a hash of 20 bits, and those are kept that two nodes have: the 65,536
-        commonest of each column. Lists of whole numbers of different lengths are the numbers of
-        features that a node has. Both make features sparse.
-    svd : reduce such wide sparse features to so many dense columns, by a randomised singular value
-        decomposition of their TF-IDF; features are then ready for a model
-    ignore_unknown : leave out edges of ids that no node has, and count them
-    memory : about how much may be taken, such as "2GiB" or a number of bytes, beside 16 bytes for
-        each node
+    features : feature columns; by default all columns of numbers, or of lists of equally many
+        numbers, that do not look like ids. List them if there are columns that must not be used: a
+        column of labels among the features would leak the answer. ``[]`` means none.
+    exclude : columns not to use as features, such as labels
+    text : text columns, whose words become features
+        Words are identified by a 20-bit hash; of those in at least two nodes, the 65,536 most
+        frequent of each column are kept. Lists of whole numbers of varying length are indices of
+        binary features. Both make the features sparse.
+    svd : reduce such sparse features to this many dense columns, by a randomised singular value
+        decomposition of their TF-IDF; features are then preprocessed
+    ignore_unknown : leave out and count edges to unknown ids
+    memory : about how much memory to use, such as "2GiB" or a number of bytes, in addition to 16
+        bytes per node
     part_entries : entries of the adjacency in a part
-    sep, encoding : of text files; by default found out for each
-    force : put it in the place of a store that is there
-    progress : is told lines of text about how far it is
+    sep, encoding : of text files; by default detected for each
+    force : replace an existing store
+    progress : a function that gets lines of text about the progress
     """
     preparation = Preparation.of(
         nodes, edges, path, id=id, source=source, target=target, weight=weight, features=features,

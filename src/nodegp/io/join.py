@@ -45,13 +45,13 @@ def join_tables(
     The tables are as for :class:`TableSource`. Edges may link new nodes to each other and to
     known ones, and known ones to each other; they add to the known edges. A row for a node that
     is known already replaces its features. Without ``id``, the ids are in the column ``usual_id``
-    if the file has it, and else in the first. With ``knn`` new nodes are linked to so many nearest
-    known ones; with neither edges nor ``knn`` they stand alone.
+    if the file has it, else in the first. With ``knn`` each new node is linked to this many nearest
+    known nodes; with neither edges nor ``knn`` new nodes are isolated.
 
     Returns
     -------
     graph : the known nodes in their order, followed by the new ones
-    positions : where in it the rows of the nodes file are, in their order
+    positions : position in the graph of each row of the nodes file
     """
     if graph.ids is None:
         raise ValueError("the known graph has no ids, so nothing can be joined to it")

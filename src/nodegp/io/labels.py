@@ -42,11 +42,11 @@ def read_labels(
     ids : the ids of the graph's nodes, in its order, or an index of them
     id : the column of ids, by name or position from 1; by default the first
     label : the column of labels; by default the one named "label", or the second of two
-    usual : names of these two columns that come before those defaults if the file has them
-    classes : the classes there are, if they are known
+    usual : names of these two columns that take precedence over those defaults if the file has them
+    classes : the known classes, if any
         If they are text, labels that look like numbers are read as text too.
-    ignore_unknown : skip ids that no node has, where otherwise they are an error
-    sep, encoding : what separates the fields of a text file, and its encoding; by default found out
+    ignore_unknown : skip unknown ids, which are an error otherwise
+    sep, encoding : field separator and encoding of a text file; by default detected
 
     Returns
     -------

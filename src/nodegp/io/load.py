@@ -47,39 +47,38 @@ _SHOWN, _SHOWN_BYTES = 3, 1 << 26  # columns that are kept for people unasked, e
 
 @dataclass(frozen=True)
 class TableSource:
-    """Tables that describe a graph, each a file or a table of pandas, polars or pyarrow. Any column
-    is given by name, or by position from 1.
+    """Tables that describe a graph: files, or tables of pandas, polars or pyarrow. Columns are
+    given by name, or by position counted from 1.
 
     Parameters
     ----------
     nodes : table with a row per node, in any of the formats of ``nodegp.io.formats``
     edges : table with a row per edge, optional
     id : column of the nodes' ids; by default the first
-    label : column of class labels, in ``labels`` if that is given and else in ``nodes``
-        An empty label means that there is none.
+    label : column of class labels, in ``labels`` if that is given, else in ``nodes``
+        Empty cells are unlabelled nodes.
     edge_columns : the two columns of ids in ``edges``; by default the first two
         A text file of edges whose columns are not named needs no header.
     weight : column of weights in ``edges``
     labels : table of ids and labels, if they are not in ``nodes``
-    features : columns that are features; by default all that hold numbers or lists of them, but
-        for those that name their rows (:mod:`nodegp.io.identifiers`)
-        Columns of text that are named here are categories.
-    exclude : columns that are no features, whatever they hold
-    show : columns that people are shown of a node; by default those of text, up to three
-    text : columns of text, of which the words are features
-    counts : how words and other counts are weighted: "sqrt-tfidf" or "tfidf"
-    categorical : columns of categories, whatever they hold
+    features : feature columns; by default all columns of numbers or lists of numbers that do not
+        look like ids (:mod:`nodegp.io.identifiers`)
+        Text columns listed here are treated as categories.
+    exclude : columns not to use as features
+    show : columns to display for a node; by default text columns, at most three
+    text : text columns, whose words become features
+    counts : weighting of words and other counts: "sqrt-tfidf" or "tfidf"
+    categorical : columns of categories, even if they look like numbers
     features_npy, features_npz : a dense matrix of ``numpy.save``, a sparse one of
         ``scipy.sparse.save_npz``; rows in the order of the nodes
-    features_table : table of more features, whose rows are found by the id in its column of the
-        same name as the nodes', or else in its first
-    graph : file of GraphML, GEXF or GML, in the place of ``nodes`` and ``edges``
-        The columns of the nodes are then their attributes, those of the edges theirs; the weight
-        is "weight" by default, if there is such an attribute.
-    knn : without edges, link each node to so many nearest others by its features
-    ignore_unknown : leave out edges and labels of ids that are not among the nodes
-    sep, encoding : what separates the fields of text files, and their encoding; by default found
-        out for each
+    features_table : table of additional features; its id column is named as in ``nodes``, or is the
+        first
+    graph : GraphML, GEXF or GML file instead of ``nodes`` and ``edges``
+        Node and edge attributes become the columns of nodes and edges; the default weight is the
+        edge attribute "weight", if it exists.
+    knn : without edges, link each node to this many nearest neighbours by features
+    ignore_unknown : leave out edges and labels of unknown ids
+    sep, encoding : field separator and encoding of text files; by default detected for each
     """
 
     nodes: Any = None
@@ -148,7 +147,7 @@ class Loaded:
 
     @cached_property
     def summary(self) -> Summary:
-        """What came in. It takes a walk over the graph, so it is made when asked for."""
+        """A summary of what was read, computed on first access."""
         classes = None
         if self.labels is not None:
             counts = Counter(self.labels.tolist())
@@ -158,7 +157,7 @@ class Loaded:
     def targets(self) -> tuple[np.ndarray, Any]:
         """``y`` for a model's ``fit``, and the value of its parameter ``unlabelled``.
 
-        Whole numbers stay whole numbers, and none of them, such as -1, is taken for a gap.
+        Whole numbers stay whole numbers, and none of them, such as -1, means a missing label.
         """
         if self.labels is None:
             raise ValueError("no labels were read; name their column")

@@ -85,26 +85,26 @@ class Summary:
         """What looks like a mistake, or like too little to learn from."""
         classes = {str(name): count for name, count in (self.classes or {}).items()}
         remarks = [
-            f"{name!r} is taken for a class, with {amount(count, 'label')}; leave the cell empty "
-            "where there is no label"
+            f"{name!r} is read as a class, with {amount(count, 'label')}; leave the cell empty if "
+            "the class is unknown"
             for name, count in classes.items()
             if name.strip().lower() in _NO_LABEL
         ]
         alike = Counter(name.casefold() for name in classes)
         remarks += [
-            f"class {name!r} differs from another in upper and lower case only"
+            f"class {name!r} differs from another only in upper and lower case"
             for name in sorted(classes)
             if alike[name.casefold()] > 1
         ]
         texts = [name for name, why in self.left_out.items() if why == "text"]
         if not self.features and texts:
             remarks.append(
-                f"no column is a feature, so only the edges tell anything; there is text in "
+                f"there are no features, so the model uses the edges alone; there is text in "
                 f"{listed(texts)}: --text {texts[0]} (in Python text=) makes features of its words"
             )
         remarks += [
-            f"{name} would be a column of numbers but for {cell}, and is "
-            f"{'left out' if name in self.left_out else 'taken for categories'}; correct the cell, "
+            f"{name} would be a column of numbers except for {cell}, and is "
+            f"{'left out' if name in self.left_out else 'read as categories'}; correct the cell, "
             "or leave it empty"
             for name, cell in self.odd_cells.items()
         ]
@@ -118,7 +118,7 @@ class Summary:
             )
         elif lone:
             remarks.append(
-                f"a single label of {listed(lone)}: how well it is predicted cannot be checked"
+                f"there is only one label of {listed(lone)}: its accuracy cannot be estimated"
             )
         return remarks
 
@@ -132,9 +132,10 @@ class Summary:
 
 def no_features_of(identifiers: Mapping[str, str]) -> str:
     """That columns name their rows, in words, and how to take them in all the same."""
+    look = "looks like an id and is" if len(identifiers) == 1 else "look like ids and are"
     return (
-        f"no feature is made of {listed(list(identifiers))}, by the look of it a name of the node; "
-        "to take such columns in, list all features with --features (in Python features=)"
+        f"{listed(list(identifiers))} {look} not used as a feature; to use such columns, list all "
+        "features with --features (in Python features=)"
     )
 
 

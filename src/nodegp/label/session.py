@@ -43,12 +43,12 @@ class Session:
     Parameters
     ----------
     subject : what is labelled, see :mod:`nodegp.label.opening`
-    journal : the file that keeps what is said
-    strategy : how the next node is chosen, of ``nodegp.active.strategies()``
-    random_share : share of the questions that are drawn at random, to estimate accuracy by
-    suggestions : show what the model thinks with the question; a tenth stays without. What the
-        expert last chose in the session itself goes before
-    confidence : what "probably" means
+    journal : the file for the answers
+    strategy : the strategy of active learning, one of ``nodegp.active.strategies()``
+    random_share : share of questions drawn at random, to estimate the accuracy
+    suggestions : show the prediction with the question, except for a tenth of them. The expert's
+        last choice in the session takes precedence
+    confidence : the confidence of a "probably"
     """
 
     def __init__(

@@ -16,16 +16,16 @@ __all__ = ["Explanation", "explain"]
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """One node's latent mean, taken apart in two ways.
+    """One node's latent mean, decomposed in two ways.
 
-    By labels: the mean is a sum over labels of the node's covariance with each times the label's
-    weight in the posterior. Most of that covariance is the same for all labels, and would swamp
-    the rest: it is kept apart as ``common``, and each label's share is about how much more, or
-    less, the node is like it than like labelled nodes on average. So a label of another class
-    speaks for this one where the node is unlike it.
+    By labels: the mean is a sum over labels of the covariance of the node with the labelled node,
+    times the label's weight in the posterior. The mean covariance over labels is separated as
+    ``common``, because it would swamp the rest; so the term of a label says how much more, or less,
+    similar the node is to it than to labelled nodes on average. A label of another class supports
+    this class if the node is unlike it.
 
-    By neighbours: h is made of the features of nodes near by, or of f at each, so each adds its
-    part of the mean. What is the same wherever a node stands is nobody's, and kept as ``anywhere``.
+    By neighbours: h is a combination of the features of nearby nodes (or of f at each), so each
+    contributes a term. The part that is the same for all nodes (the bias) is ``anywhere``.
     """
 
     latent_mean: np.ndarray  # (L,): the sum of either way's parts

@@ -57,15 +57,15 @@ class Recipe(Component):
     ----------
     filter : Filter
     kernel : Kernel, or one for each function where h is a sum, optional
-        By default linear on rows of length one, and a bias, both learnt.
+        By default a linear kernel on rows of length one plus a bias, with learnt variances.
     likelihood : Likelihood
     preprocessing : Preprocessing
     calibrate : bool
-        Whether a temperature is fitted on leave-one-out predictions.
+        Whether a temperature is fitted to leave-one-out predictions.
     hyperprior_std : float, optional
-        For few labels, whose bound says little of the hyper-parameters and may send them anywhere:
-        the standard deviation of a normal prior on their logs, around the values given here. With
-        the default kernel it is 1; without one a kernel of your own goes where the labels say.
+        Standard deviation of a normal prior on the logarithms of the hyper-parameters, around the
+        values given here: with few labels the ELBO says little about them. It is 1 for the default
+        kernel; without it, your own kernel has no such prior.
     name : str
 
     Examples

@@ -1,4 +1,4 @@
-"""The prior of h: one small interface, and the few ways to make one from filter and kernel."""
+"""The prior of h: one small interface, and the few ways to build one from filter and kernel."""
 
 from nodegp.prior.base import Cross, Factors, Prior, whole
 from nodegp.prior.build import kernels_of, learnt_filter, make_prior

@@ -1,7 +1,7 @@
-"""What a prior of h is, to whoever asks: the covariance of h at some inputs, and nothing else.
+"""The interface of a prior of h: covariances of h at some inputs.
 
-Engines, posteriors, active learning and baselines see only this. A prior is a component: settings
-and hyper-parameters, without a graph or data. Where it is asked is in its inputs.
+Engines, posteriors, active learning and baselines use nothing else. A prior is a component, with
+settings and hyper-parameters but without a graph or data; these are in its inputs.
 """
 
 from __future__ import annotations
@@ -83,18 +83,18 @@ class Prior(Component):
 
     @abstractmethod
     def at(self, domain: Domain, nodes: np.ndarray) -> Inputs:
-        """Some nodes as inputs, at the present hyper-parameters. Nothing is computed yet."""
+        """Some nodes as inputs, at the current hyper-parameters. Nothing is computed yet."""
 
     def to_learn(self, domain: Domain, nodes: np.ndarray) -> Inputs:
-        """A few nodes as inputs that stay right while the hyper-parameters change."""
+        """A few nodes as inputs that remain valid while the hyper-parameters change."""
         return self.at(domain, nodes).materialise()
 
     def freeze(self, inputs: Inputs) -> Inputs:
-        """Inputs of :meth:`to_learn` for these hyper-parameters, which need no graph any more."""
+        """Inputs of :meth:`to_learn` at these hyper-parameters, independent of the graph."""
         return inputs.materialise()
 
     def with_exact_lengths(self) -> Self:
-        """The same with nothing estimated: for inducing points, beside which variances have to be
+        """The same prior without estimated lengths: for inducing points, whose variances must be
         those of the covariance itself."""
         return self
 
@@ -111,17 +111,17 @@ class Prior(Component):
         return WholeCross(self.cov(a, b), self.var(a))
 
     def cached_cov(self, a: Inputs, b: Inputs) -> Callable[[Self], Tensor]:
-        """:meth:`cov` of the same inputs for many hyper-parameters: whatever makes the next one
-        cheap is kept."""
+        """:meth:`cov` of the same inputs for many values of the hyper-parameters, with
+        intermediate results cached."""
         return lambda prior: prior.cov(a, b)
 
     def cached_var(self, a: Inputs) -> Callable[[Self], Tensor]:
-        """:meth:`var` of the same inputs for many hyper-parameters."""
+        """:meth:`var` of the same inputs for many values of the hyper-parameters."""
         return lambda prior: prior.var(a)
 
     def products(self, a: Inputs, n_others: int) -> int:
-        """Columns that a graph's operator is multiplied with for the variances of a and their
-        covariances with so many others, when nothing is kept: what asking costs."""
+        """The cost without caches: the number of columns multiplied by the graph's operator for the
+        variances of a and their covariances with this many others."""
         return 0
 
     def points(self, points: Tensor) -> Inputs:
@@ -129,8 +129,8 @@ class Prior(Component):
         raise self._without_points()
 
     def inducing_candidates(self, domain: Domain) -> RowSource:
-        """Rows at which f itself is asked for, of all nodes or of a sample that is spread over
-        them: where inducing points belong."""
+        """Feature rows of all nodes, or of a sample spread over them: candidates for inducing
+        points."""
         raise self._without_points()
 
     def _without_points(self) -> ValueError:

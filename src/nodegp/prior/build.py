@@ -16,8 +16,8 @@ __all__ = ["kernels_of", "learnt_filter", "make_prior"]
 
 
 def make_prior(filter: Filter, kernel: Kernel | Sequence[Kernel], domain: Domain) -> Prior:
-    """The prior of h. For a sum of filters there may be a kernel for each; one that is given for
-    all is copied, with a scale that can be learnt."""
+    """The prior of h. A sum of filters takes one kernel for each; a single kernel is copied for
+    all, each with its own learnable scale."""
     if not isinstance(filter, AdditiveFilter):
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel must be a Kernel object or None, got {kernel!r}")

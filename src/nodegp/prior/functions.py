@@ -104,10 +104,10 @@ class FilteredFunction(OneFunction):
 
 @dataclass(frozen=True)
 class FilteredFeatures(OneFunction):
-    """h = f(F x), f ~ GP(0, k): the kernel k(F x, F x') of features that the edges have carried.
+    """h = f(F x), f ~ GP(0, k): the kernel k(F x, F x') of filtered features.
 
-    ``sketch`` is how many columns estimate the lengths of filtered rows, where the kernel takes
-    any (:mod:`nodegp.prior.lengths`); 0 for exact ones.
+    ``sketch`` is the number of columns that estimate the lengths of filtered rows, if the kernel
+    allows it (:mod:`nodegp.prior.lengths`); 0 for exact lengths.
     """
 
     filter: Spectral

@@ -88,8 +88,8 @@ class StoredGraph:
 
     @cached_property
     def column_statistics(self) -> dict[str, np.ndarray]:
-        """Of each column of the features, in float64: "count" of rows, "sum", "squares" (the sum of
-        them), "min", "max" and "nnz", how many are not zero."""
+        """Statistics of each feature column, in float64: "count" of rows, "sum", "squares" (sum of
+        squares), "min", "max" and "nnz" (number of non-zero entries)."""
         path = self.path / "columns.npz"
         if not self.has_features:
             raise ValueError(f"{self.path} has no features")
@@ -260,12 +260,12 @@ class StoredGraph:
 def open_store(path: str | Path, verify: bool = False) -> StoredGraph:
     """Open a graph that :func:`nodegp.prepare` wrote.
 
-    Every file is looked at: that it is there, of its size, and with its own first and last bytes.
+    Every file is checked: that it exists, has its size, and begins and ends as it should.
 
     Parameters
     ----------
     path : the folder
-    verify : also read all of each file and compare its hash, which takes as long as reading it
+    verify : also compare the hash of each file, which takes as long as reading all of it
     """
     folder = Path(path)
     manifest = Manifest.read(folder)

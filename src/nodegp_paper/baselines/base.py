@@ -65,18 +65,18 @@ class Baseline(NodeClassifier):
     # --- fitting ----------------------------------------------------------------------------
 
     def fit(self, graph: Any, y: Any = None, *, classes: Any = None, y_val: Any = None) -> Self:
-        """Fit to a graph whose nodes are partly labelled.
+        """Fit to a graph with labels for some of its nodes.
 
         Parameters
         ----------
         graph : Graph, networkx graph or PyTorch Geometric Data
         y : one entry per node
-            Class labels, numbers or strings; ``unlabelled``, None or NaN where there is none. Or a
-            dict id -> label (node number -> label if the Graph has no ids). On a networkx graph
-            also the name of a node attribute. A Data has its own: ``data.y`` at the nodes of its
-            ``train_mask``, or at all if it has none.
+            Class labels, numbers or strings; ``unlabelled``, None or NaN for nodes without a label.
+            Or a dict id -> label (node number -> label if the Graph has no ids), or on a networkx
+            graph the name of a node attribute. For a Data it may be left out: then it is ``data.y``
+            at the nodes of ``train_mask``, or at all nodes if there is no mask.
         classes : sequence, optional
-            All classes there are, if some have no label yet.
+            All classes, if some have no label yet.
         y_val : one entry per node, optional
             Validation labels, in the same form, for a method that uses them.
         """
@@ -133,9 +133,9 @@ class Baseline(NodeClassifier):
         Parameters
         ----------
         graph : as in :meth:`fit`, default the graph fitted on
-            Another one only where the method is ``inductive``.
+            Another graph only if the method is ``inductive``.
         nodes : node numbers, ids that are text, or a mask, optional
-            Which nodes to answer for; all by default.
+            The nodes to predict; all by default.
         """
         check_is_fitted(self)
         proba = self.proba_

@@ -61,33 +61,34 @@ _ASSUMPTIONS = (
 )
 _SETTINGS_BEYOND = (
     "Random splits: training nodes by class, then 1,000 test and 500 validation nodes, all from "
-    "outside the public test nodes. The same for every model: differences are split by split.",
-    "Validation labels: GCN and APPNP stop by them, as their papers do, and may fit a temperature "
-    "to them; nodegp-X and GGP-X train on them; the others do without.",
-    "Few labels: no validation labels for anyone; GCN and APPNP run all of 200 epochs.",
+    "outside the public test nodes. Every model gets the same splits: differences are paired.",
+    "Validation labels: GCN and APPNP use them for early stopping, as their papers do, and may fit "
+    "a temperature to them; nodegp-X and GGP-X train on them; the others do not use them.",
+    "Few labels: no method has validation labels; GCN and APPNP run for 200 epochs.",
     "GGP: TF-IDF on Cora and Citeseer, Pubmed as it comes; kernel (<x, x'> + offset)^3 with the "
     "offset learnt; robust-max; no calibration. In active learning its centred linear kernel.",
     "GCN, APPNP, LP and logistic regression: the settings of their papers, one for all data.",
     f"Active learning: the largest component, one label at a time up to {N_LABELS}; the "
-    "models are fitted anew after each.",
+    "models are refitted after each.",
     "Every run has one thread. Those that measure seconds run one at a time.",
 )
 _SETTINGS_ZOO = (
     "Labels: min(k, half the class) of each class, for k = 3, 10 and 20. Classes of fewer than six "
     "nodes are dropped: their nodes stay in the graph, and are neither labelled nor scored.",
-    "Scored: all other nodes that have a label. The public test nodes of cora, citeseer and pubmed "
-    "are neither labelled nor scored.",
-    "Split s is drawn with seed s, the same for every method: 0 to 19 for those that are quick, "
+    "Scored: all other nodes whose class is known. The public test nodes of cora, citeseer and "
+    "pubmed are neither labelled nor scored.",
+    "Split s is drawn with seed s, the same for every method: seeds 0 to 19 for the fast methods, "
     "0 to 9 for the networks.",
     "nodegp: GraphGPClassifier(). paper: GraphGPClassifier(recipe='paper'). features: "
-    "GraphGPClassifier(filter='identity'), which sees no edge. LP: label propagation. Logistic: "
-    "logistic regression on the features.",
-    "GCN and APPNP: the settings of their papers and no validation labels, so that they run all of "
-    "200 epochs and never stop early. Without features, a column to each node (X = I).",
-    f"GCN+val and APPNP+val: with up to {N_VALIDATION} validation labels, and at most half of what "
-    "is left, to stop by and to choose weights by, as in their papers. These are not scored.",
+    "GraphGPClassifier(filter='identity'), which ignores the edges. LP: label propagation. "
+    "Logistic: logistic regression on the features.",
+    "GCN and APPNP: the hyper-parameters of their papers and no validation labels, so that they "
+    "run for 200 epochs without early stopping. Without features, one column per node (X = I).",
+    f"GCN+val and APPNP+val: with up to {N_VALIDATION} validation labels, and at most half of the "
+    "remaining ones, for early stopping and to choose weights, as in their papers. Validation "
+    "nodes are not scored.",
     f"Active learning: {', '.join(ZOO_GRAPHS)}, the largest component of each; one label at a time "
-    f"up to {N_LABELS}, the default model fitted anew after each.",
+    f"up to {N_LABELS}, the default model refitted after each.",
     "Leave-one-out: the default model, 100 draws with seeds 0 to 99.",
     "Every run has one thread.",
 )
@@ -105,8 +106,8 @@ PAGES = {
     "zoo": Page(
         "zoo.html",
         "The zoo: one default on twelve graphs",
-        "GraphGPClassifier() as it comes, on nine graphs that it was not made on and on Cora, "
-        "Citeseer and Pubmed, against other methods with the same labels. ",
+        "GraphGPClassifier() without any tuning, on Cora, Citeseer, Pubmed and nine other graphs, "
+        "compared with other methods on the same labels. ",
         Remarks("settings", "Settings", [("", _SETTINGS_ZOO)]),
         "This is the quick version, to see that all works and not to compare: networks were "
         "stopped after 20 epochs. ",
@@ -172,7 +173,7 @@ def _how_much(name: str, records: Sequence[Record]) -> str:
     there = len(whole & {record.spec.key for record in records})
     if there == len(whole):
         return f"All of it, {there:,} runs:"
-    return f"A part only, {there:,} of the {len(whole):,} runs that the whole experiment has:"
+    return f"A part of the experiment, {there:,} of {len(whole):,} runs:"
 
 
 def _what_was_run(records: Sequence[Record]) -> list[str]:
@@ -200,7 +201,8 @@ def _markdown(name: str, frame: Page, lead: str, parts: Sequence[Table | Figure 
     sections = [
         f"# {frame.title}",
         lead,
-        f"This page was written by the command, which may be stopped and goes on where it was:\n\n"
+        "This page is written by a command, which can be interrupted and continues where it "
+        "stopped:\n\n"
         f"```\nnodegp reproduce {name} --jobs 2 --out {name}\n```",
     ]
     for part in parts:

@@ -59,13 +59,13 @@ __all__ = [
 
 _DIFFERENCE = "difference to nodegp"
 _PAIRED = (
-    "Means and their standard errors. Differences are to nodegp on the same {what}, of the models "
-    "named -X to nodegp-X; {sign} zero, nodegp is better."
+    "Means with standard errors. Differences are paired: to nodegp on the same {what}, or to "
+    "nodegp-X for the models named -X; {sign} zero, nodegp is better."
 )
 _ALC = (
-    "Area under the learning curve, accuracy on all unlabelled nodes of the largest component "
-    "against labels,{figure} mean over trials that start at nodes 0, 1, 2 and so on, with its "
-    "standard error. "
+    "Area under the learning curve (accuracy on the unlabelled nodes of the largest component "
+    "against the number of labels{figure}): mean over trials that start at nodes 0, 1, 2 and so "
+    "on, with its standard error. "
 )
 _TRIAL = "Seconds: a whole trial, scoring included."
 WHY_EDGES_DIFFER = (
@@ -248,7 +248,7 @@ def few_labels_beyond_table(records: list[Record]) -> Table | None:
     notes = (
         f"Accuracy in per cent, {draws} of the training nodes. "
         + _PAIRED.format(what="draws", sign="below"),
-        "No validation labels for anyone: GCN and APPNP run all of 200 epochs (20 with --quick).",
+        "No method has validation labels: GCN and APPNP run for 200 epochs (20 with --quick).",
     )
     columns = ("model", "data", *headings)
     return Table("beyond_few_labels", "Few labels", columns, rows, notes) if rows else None
@@ -270,9 +270,9 @@ def calibration_table(records: list[Record]) -> Table | None:
     }
     notes = (
         "The splits of the table of accuracies. " + _PAIRED.format(what="splits", sign="above"),
-        "Calibration error: mean gap of confidence and accuracy in 15 bins of equal width, which "
-        "chance makes larger than it is. Debiased: root of the mean squared gap without that part, "
-        "over all splits, and its interval by resampling splits. "
+        "Calibration error: mean gap between confidence and accuracy in 15 bins of equal width, "
+        "biased upwards by chance. Debiased: root of the mean squared gap without that bias, over "
+        "all splits, with an interval from resampling the splits. "
         f"'{tempered_name('GCN')}': scaled by a temperature fitted to the validation labels.",
     )
     rows = _beyond(records, splits.RANDOM.name)
@@ -288,9 +288,9 @@ def sets_table(records: list[Record]) -> Table | None:
         "splits": count_cell,
     }
     notes = (
-        f"How many of the sets that should hold the true class {COVERAGE:.0%} of the time do hold "
-        "it, and how many classes they have; from leave-one-out predictions, without validation "
-        "labels. " + _PAIRED.format(what="splits", sign="above"),
+        f"Coverage and size of prediction sets with a target coverage of {COVERAGE:.0%}, from "
+        "leave-one-out predictions, without validation labels. "
+        + _PAIRED.format(what="splits", sign="above"),
     )
     models = [model for model in splits.MODELS if not is_baseline(model)]
     rows = entries(records, models, task=splits.RANDOM.name)
@@ -301,7 +301,7 @@ def active_table(records: list[Record]) -> Table | None:
     """Active learning."""
     learners, datasets = active.LEARNERS, published.ACTIVE_DATASETS
     notes = (
-        _ALC.format(figure=" as in Table 3;")
+        _ALC.format(figure=", as in Table 3")
         + "The paper has 0.733 on Cora and 0.678 on Citeseer for SOPT with its GGP. "
         + _TRIAL,
     )
@@ -313,7 +313,7 @@ def zoo_active_table(records: list[Record]) -> Table | None:
     learners, datasets = active.ZOO_LEARNERS, active.ZOO.datasets
     notes = (
         _ALC.format(figure="")
-        + "margin is uncertainty sampling: the node whose two likeliest classes are closest. "
+        + "margin is uncertainty sampling: the node whose two most probable classes are closest. "
         + _TRIAL,
     )
     return _learning_table(records, active.ZOO.name, "zoo_active", learners, datasets, notes)
@@ -355,9 +355,9 @@ def seconds_table(records: list[Record]) -> Table | None:
     }
     notes = (
         "Public splits, one thread, nothing else running; medians. Each round times the model and "
-        "a GCN one after the other, and the ratio is the median of the rounds' own. The first fit "
-        "of a process is not counted. Predictions are for all nodes; the networks, LP and logistic "
-        "regression make them within the fit.",
+        "then a GCN, and the ratio is the median over rounds. The first fit of a process is not "
+        "counted. Predictions are for all nodes; for the networks, LP and logistic regression they "
+        "are part of the fit.",
     )
     rows = _beyond(records, timing.TASK.name)
     return table_of("beyond_seconds", "Seconds", columns, rows, notes)

@@ -34,10 +34,10 @@ __all__ = [
     "summary_table",
 ]
 
-_PLANETOID = "Those of cora, citeseer and pubmed are drawn outside the public test nodes."
+_PLANETOID = "On cora, citeseer and pubmed the splits leave out the public test nodes."
 _WHY_EMPTY = (
-    "Logistic regression and features alone have nothing to learn from on polblogs, which has no "
-    "features; the networks have a column to each node there (X = I)."
+    "Polblogs has no features: logistic regression and features alone cannot run there, and the "
+    "networks get one column per node (X = I)."
 )
 
 
@@ -66,9 +66,9 @@ def data_table(records: list[Record]) -> Table | None:
         *("isolated nodes", "largest component", "edges within a class"),
     )
     notes = (
-        "Dropped: classes of fewer than six nodes, which stay in the graph but are neither "
-        "labelled nor scored. Smallest class: of the others. The last column is homophily, the "
-        "share of edges whose ends have the same class.",
+        "Dropped: classes of fewer than six nodes; their nodes stay in the graph, but are neither "
+        "labelled nor scored. Smallest class: among the others. The last column is the edge "
+        "homophily, the share of edges whose ends have the same class.",
     )
     return Table("zoo_data", "The graphs", columns, rows, notes, 1) if rows else None
 
@@ -93,11 +93,12 @@ def accuracy_table(records: list[Record], per_class: int) -> Table | None:
         ("where", lambda method: _regret_place(worst[method]), _has_rank),
     ]
     notes = (
-        "Accuracy in per cent on all nodes with a label that were not drawn, mean over splits and "
-        "its standard error. " + _PLANETOID,
-        "Regret: points below the best method with the same labels, on the splits that both have, "
-        f"with the standard error of that difference; the last column is that of {zoo.OURS}. "
-        "Methods named +val have up to 500 validation labels besides: neither rank nor regret.",
+        "Accuracy in per cent on all nodes with a known class outside the training set: mean over "
+        "splits with its standard error. " + _PLANETOID,
+        "Regret: how many points a method is below the best one with the same labels, on the "
+        "splits that both have, with the standard error of the paired difference; the last column "
+        f"is the regret of {zoo.OURS}. Methods named +val also have up to 500 validation labels, "
+        "and therefore no rank and no regret.",
         _WHY_EMPTY,
     )
     title = f"Accuracy with {per_class} labels per class"
@@ -126,9 +127,10 @@ def log_loss_table(records: list[Record], per_class: int) -> Table | None:
         ("above uniform", above, lambda method: True),
     ]
     notes = (
-        "Mean over splits and its standard error. Uniform: the logarithm of the number of classes, "
-        "which is what guessing has. Lowest on: on how many graphs a method has the least of those "
-        "with the same labels. Above uniform: on how many by more than 0.02.",
+        "Mean over splits with its standard error. Uniform: the log loss of uniform guessing, the "
+        "logarithm of the number of classes. Lowest on: the number of graphs on which a method has "
+        "the lowest log loss of all with the same labels. Above uniform: the number on which it is "
+        "worse than uniform by more than 0.02.",
         _WHY_EMPTY,
     )
     title = f"Log loss with {per_class} labels per class"
@@ -160,7 +162,7 @@ def calibration_table(records: list[Record], per_class: int) -> Table | None:
     ]
     notes = (
         "Debiased calibration error: root of the mean squared gap between confidence and accuracy "
-        "in 15 bins, without what chance adds to it, over all splits.",
+        "in 15 bins over all splits, without the bias that chance adds.",
         _WHY_EMPTY,
     )
     name, title = f"zoo_calibration_{per_class}", f"Calibration with {per_class} labels per class"
@@ -185,9 +187,9 @@ def seconds_table(records: list[Record]) -> Table | None:
             cells.append(f"{median(times):.2f}" if times else zoo.cannot_run(method, graph))
         rows.append((graph, *cells))
     notes = (
-        "Seconds of a fit and the predictions of all nodes, one thread, median over all runs of a "
-        "method on a graph. What a model prepares for a graph once, and without labels, is "
-        "in the first run on it alone. Other runs may have been beside it: no benchmark.",
+        "Seconds of a fit and the predictions for all nodes, one thread, median over all runs of a "
+        "method on a graph. What a model prepares once per graph, without labels, is part of the "
+        "first run only. Other processes may have been running: this is no benchmark.",
     )
     columns = ("graph", *found.methods)
     return Table("zoo_seconds", "Seconds", columns, rows, notes, 1) if rows else None
@@ -229,13 +231,13 @@ def summary_table(records: list[Record]) -> Table | None:
         *("method", "accuracy %", "mean rank", "largest regret", "where", "regrets that count"),
         *("log loss", "lowest", "worst loss less uniform", "on", "calibration error"),
     )
-    cases = f"{len(found.cases)} cases, a case being a graph with so many labels per class"
+    cases = f"{len(found.cases)} cases (a case is a graph with a number of labels per class)"
     notes = (
-        f"Over {cases}; means of accuracy, log loss and calibration error over the "
-        f"{len(complete)} in which every method has runs.",
+        f"Over {cases}; means of accuracy, log loss and calibration error are over the "
+        f"{len(complete)} cases in which every method has runs.",
         "A regret counts if it is above 1.5 points and above two standard errors of the paired "
-        "difference. Lowest: in how many cases a method has the lowest log loss of those with the "
-        "same labels. Methods named +val have up to 500 validation labels besides.",
+        "difference. Lowest: the number of cases in which a method has the lowest log loss of all "
+        "with the same labels. Methods named +val also have up to 500 validation labels.",
     )
     return Table("zoo_summary", "All graphs", columns, rows, notes, 1) if rows else None
 
@@ -268,9 +270,9 @@ def sets_table(records: list[Record]) -> Table | None:
     rows.append(("as promised on", *cells))
     headings = [text for n in found.sizes for text in (f"{n}: coverage %", f"{n}: classes")]
     notes = (
-        f"Sets of {zoo.OURS} that should hold the true class {COVERAGE:.0%} of the time, by labels "
-        "per class: how many do, and how many classes they have. As promised: 87 to 94 % on "
-        "average, or 90 % within two standard errors.",
+        f"Coverage and size of the prediction sets of {zoo.OURS} with a target coverage of "
+        f"{COVERAGE:.0%}, by labels per class. As promised: a mean of 87 to 94 %, or 90 % within "
+        "two standard errors.",
     )
     title = f"Prediction sets of {COVERAGE:.0%}"
     return Table("zoo_sets", title, ("graph", *headings), rows, notes, 1)
@@ -304,10 +306,10 @@ def leave_one_out_table(records: list[Record]) -> Table | None:
         *("log loss: leave-one-out", "its truth", "its difference", "draws"),
     )
     notes = (
-        "The default model's own leave-one-out scores, which users read, and the same of all "
-        "unlabelled nodes; differences are the former less the latter, mean over draws with its "
-        "standard error. Honest: within 5 points and 0.1 nats. Labels per class are at most half "
-        "of a class; at random, as many labels as these are in all.",
+        "The leave-one-out scores that the default model reports, and the true scores on all "
+        "unlabelled nodes; differences are the former minus the latter, mean over draws with its "
+        "standard error. Honest: within 5 points and 0.1 nats. At most half of a class is "
+        "labelled; at random: the same total number of labels, drawn from all nodes.",
     )
     title = "Leave-one-out against the truth"
     return Table("zoo_leave_one_out", title, columns, [*rows, *feet], notes) if rows else None
@@ -361,7 +363,7 @@ def _by_method(
     for label, foot, has_one in feet:
         rows.append((label, *(foot(m) if has_one(m) else "" for m in found.methods), *blank))
     if score is not None:
-        notes = (*notes, "Means are over the graphs on which every method has runs.")
+        notes = (*notes, "Means are over the graphs on which all methods ran.")
     return Table(name, title, ("graph", *found.methods, *last), rows, notes, 1)
 
 

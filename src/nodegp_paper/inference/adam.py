@@ -38,9 +38,9 @@ class Adam(Engine):
     It has converged when the best has not risen by more than ``tol`` (relative) over
     ``patience`` checks; ``tol=0`` runs all ``max_iter`` steps.
 
-    ``checkpoint`` names a file that is written at every check. A fit that finds it there, left
-    by the same fit (cut short, or with a smaller ``max_iter``), goes on from it and ends at the
-    same answer as if it had never stopped. The file stays: remove it when done.
+    ``checkpoint`` names a file that is written at every check. The same fit, started again after
+    an interruption or with a larger ``max_iter``, continues from it and ends at the same result as
+    without the interruption. The file is not removed afterwards.
     """
 
     alias: ClassVar = "adam"
