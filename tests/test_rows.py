@@ -241,7 +241,7 @@ def test_inner_products_of_rows_with_themselves_and_their_gradient():
 def test_inner_products_that_are_known_are_not_made_again():
     rows = Rows(torch.from_numpy(np.random.default_rng(0).random((4, 3))))
     gram = inner_products(rows, rows)
-    knowing = rows.knowing(gram)
+    knowing = rows.knowing(gram, rows.fingerprints)
     assert inner_products(knowing, knowing) is gram
     few = knowing.take(np.array([2, 0]))
     assert few.known_gram is None

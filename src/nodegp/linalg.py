@@ -69,11 +69,14 @@ def solve_least_squares(gram: Tensor, right: Tensor) -> Tensor:
 
 
 def ridge_inverse(matrix: Tensor, ridge: float | Tensor) -> Tensor:
-    """``(matrix + ridge I)^-1`` of one matrix or several, with the ridge that a regression is meant
-    to have."""
+    """``(matrix + ridge I)^-1`` of one covariance or several, with the ridge that a regression is
+    meant to have."""
     if matrix.ndim > 2:  # one at a time: torch's factorisation of several goes wrong on two threads
         return torch.stack([ridge_inverse(each, ridge) for each in matrix])
-    return torch.linalg.inv(_plus_diagonal(matrix, ridge))
+    ridged = _plus_diagonal(matrix, ridge)
+    factor, failed = torch.linalg.cholesky_ex(ridged)
+    # Rounding may leave a covariance with a small ridge without a factor; it has an inverse then.
+    return torch.linalg.inv(ridged) if failed else torch.cholesky_inverse(factor)
 
 
 def _plus_diagonal(matrix: Tensor, value: float | Tensor) -> Tensor:

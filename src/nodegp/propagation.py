@@ -235,7 +235,8 @@ def filter_rows_dense(
     def add(to: Tensor, c: float | np.ndarray) -> None:
         to[place, each] += torch.as_tensor(c, dtype=to.dtype)
 
-    current, previous, others = _sparse_levels(operator, polynomial, nodes, _SPARSE, dtype)
+    share = _SPARSE if len(nodes) > 1 else 0.0  # a column by itself costs less than its entries
+    current, previous, others = _sparse_levels(operator, polynomial, nodes, share, dtype)
     last, before = (torch.from_numpy(dense(part.T)) for part in (current, previous))
     total = _clenshaw(operator, others, last, before, add, transposed=True)
     if polynomial.averaged:

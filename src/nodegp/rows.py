@@ -71,17 +71,17 @@ class Rows:
         sketch = None if self.sketch is None else self.sketch[torch.from_numpy(index)]
         return Rows(self.values[index], self.centre, sketch)
 
-    def knowing(self, gram: Tensor) -> Rows:
-        """The same rows with their inner products with each other, (n, n), which are asked for
-        more than once."""
+    def knowing(self, gram: Tensor, fingerprints: tuple[str, ...]) -> Rows:
+        """The same rows with their inner products with each other, (n, n), and what they are known
+        by: both are asked for more than once."""
         rows = Rows(self.values, self.centre, self.sketch)
-        object.__setattr__(rows, "_gram", gram)
+        vars(rows).update(_gram=gram, fingerprints=fingerprints)
         return rows
 
     @property
     def known_gram(self) -> Tensor | None:
         # No field: it follows from them, and no file has it.
-        return getattr(self, "_gram", None)
+        return vars(self).get("_gram")
 
     def materialise(self) -> Rows:
         return self

@@ -118,7 +118,7 @@ class FittedClassifier(FittedModel):
             # As a new fit would have it: what views are worth shows as labels come in.
             base = replace(self.recipe, filter=Identity(), kernel=None)
             return select_classifier(
-                self.domain(), observations, base, self.settings, classes, report
+                self.domain(), observations, base, self.settings, classes, report, self
             )
         model = fit_classifier(
             self.domain(), observations, self.recipe, self.settings, classes, report, earlier=self
@@ -138,16 +138,20 @@ def select_classifier(
     settings: Settings,
     classes: np.ndarray | None = None,
     report: Report = silent,
+    earlier: FittedClassifier | None = None,
 ) -> FittedClassifier:
     """The model of the views that the labels speak for; ``base`` has the parts that do not depend
-    on them."""
+    on them. ``earlier`` is the model of other labels to start from."""
     require_classes(observations.labels)
     every, targets = encode(observations.labels, classes)
     with threads_for(max(len(targets), domain.n_nodes // 20)):
         recipe, scores = choose_recipe(
             domain, observations.nodes, targets, len(every), base, settings, report
         )
-    model = fit_classifier(domain, observations, recipe, settings, every, report)
+    warm = None
+    if earlier is not None and len(every) == len(earlier.classes):
+        warm = earlier.warm(observations)._replace(curvature=None)
+    model = fit_classifier(domain, observations, recipe, settings, every, report, warm=warm)
     return replace(model, selection=scores, has_default_kernel=base.kernel is None)
 
 
@@ -159,18 +163,18 @@ def fit_classifier(
     classes: np.ndarray | None = None,
     report: Report = silent,
     earlier: FittedClassifier | None = None,
+    warm: Warm | None = None,
 ) -> FittedClassifier:
     """The posterior of a recipe and labels, calibrated.
 
     ``classes`` may list classes that no label has yet; ``earlier`` is the model of the same
-    recipe to start from.
+    recipe to start from, ``warm`` what is known from one of another.
     """
     require_classes(observations.labels)
     classes, targets = encode(observations.labels, classes)
     # Less than an even chance would be evidence for the other classes; it says nothing.
     confidence = np.maximum(observations.confidence, 1.0 / max(len(classes), 2))
     observations = Observations(observations.nodes, classes[targets], confidence)
-    warm = None
     if earlier is not None:
         warm = Warm(None, None)  # of other latents, should there be a new class
         if len(classes) == len(earlier.classes):

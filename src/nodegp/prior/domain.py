@@ -25,7 +25,7 @@ from nodegp.prior.cache import ArrayCache
 from nodegp.prior.columns import FeatureColumns, ProductColumns
 from nodegp.prior.edges import LINKS, derived_graph, is_derived
 from nodegp.prior.inputs import cut
-from nodegp.prior.kept import KeptColumns, KeptRows, LabelledRows, grown_gram, taken
+from nodegp.prior.kept import KeptColumns, KeptRows, LabelledRows, knowing, taken
 from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
     FilterPolynomial,
@@ -189,10 +189,9 @@ class Domain:
         if before is not None and before.nodes == nodes.tolist():
             return before.rows
         rows = self.filtered_rows(polynomial, nodes, sketch)
-        rows = rows.knowing(grown_gram(before, rows, nodes))
-        n_bytes = 8 * len(rows) * (len(rows) + rows.width)
-        self.cache.put(key, LabelledRows(nodes.tolist(), rows), n_bytes)
-        return rows
+        labelled, n_bytes = knowing(rows, nodes, before), 8 * len(rows) * (len(rows) + rows.width)
+        self.cache.put(key, labelled, n_bytes)
+        return labelled.rows
 
     def _row_by_row(
         self,

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
 from nodegp.rows import Rows, inner_products
 
-__all__ = ["KeptColumns", "KeptRows", "LabelledRows", "grown_gram", "taken"]
+__all__ = ["KeptColumns", "KeptRows", "LabelledRows", "knowing", "taken"]
 
 
 class KeptRows:
@@ -46,21 +45,27 @@ class LabelledRows(NamedTuple):
     rows: Rows
 
 
-def grown_gram(before: LabelledRows | None, rows: Rows, nodes: np.ndarray) -> Tensor:
-    """Inner products of the rows of some nodes, of which others are known."""
-    gram = None if before is None else before.rows.known_gram
+def knowing(rows: Rows, nodes: np.ndarray, before: LabelledRows | None) -> LabelledRows:
+    """The rows of some nodes with what is known of them, some of it from before."""
     place = {} if before is None else {n: j for j, n in enumerate(before.nodes)}
-    there = torch.tensor([place.get(n, -1) for n in nodes.tolist()], dtype=torch.int64)
-    old, new = (there >= 0).nonzero()[:, 0], (there < 0).nonzero()[:, 0]
-    if gram is None or not len(old):
-        return inner_products(rows, rows)
-    result = torch.empty(len(rows), len(rows), dtype=gram.dtype)
-    result[old[:, None], old] = gram[there[old][:, None], there[old]]
+    there = np.array([place.get(n, -1) for n in nodes.tolist()], dtype=np.intp)
+    old, new = np.flatnonzero(there >= 0), np.flatnonzero(there < 0)
+    gram = None if before is None else before.rows.known_gram
+    if before is None or gram is None or not len(old):
+        rows = rows.knowing(inner_products(rows, rows), rows.fingerprints)
+        return LabelledRows(nodes.tolist(), rows)
+    result = np.empty((len(rows), len(rows)), gram.numpy().dtype)
+    result[np.ix_(old, old)] = gram.numpy()[np.ix_(there[old], there[old])]
+    some = rows.take(new)
     if len(new):
-        products = inner_products(rows.take(new.numpy()), rows)
-        result[new] = products
-        result[:, new] = products.mT
-    return result
+        products = inner_products(some, rows).numpy()
+        result[new], result[:, new] = products, products.T
+    marks = np.empty(len(rows), dtype=object)
+    marks[old] = np.array(before.rows.fingerprints, dtype=object)[there[old]]
+    marks[new] = some.fingerprints
+    return LabelledRows(
+        nodes.tolist(), rows.knowing(torch.from_numpy(result), tuple(marks.tolist()))
+    )
 
 
 class KeptColumns(NamedTuple):
