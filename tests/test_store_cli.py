@@ -11,9 +11,8 @@ import pytest
 import nodegp
 from nodegp.budget import bytes_of
 from nodegp.ingest import size_in_words
+from stores import assert_same, graph_of, tables, write
 from tables import run, run_json
-from test_store_format import assert_same
-from test_store_prepare import graph_of, tables, write
 
 
 @pytest.fixture
