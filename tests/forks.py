@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Fork", "Forks"]
+__all__ = ["NODEGP", "Fork", "Forks"]
 
 _COPIES = """
 import json, os, sys, traceback
@@ -40,9 +40,9 @@ def copy(function, *arguments):
 def ended(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-def begin(arguments, out):
-    for number, path, way in ((0, os.devnull, os.O_RDONLY), (1, out, os.O_WRONLY)):
-        opened = os.open(path, way)
+def begin(arguments, *files):  # for what it prints, and its errors
+    for number, path in enumerate((os.devnull, *files)):
+        opened = os.open(path, os.O_WRONLY if number else os.O_RDONLY)
         os.dup2(opened, number)
         os.close(opened)
     work(*arguments)
@@ -52,6 +52,24 @@ for line in iter(sys.stdin.readline, ""):
     child = copy(begin, *json.loads(line))
     print(child, flush=True)
     print(ended(child), flush=True)
+os._exit(0)  # no need to tidy up
+"""
+
+
+# `nodegp` as in a process of its own; `work` has the environment first, then the arguments.
+NODEGP = """
+import contextlib, os, sys
+import nodegp.app.demo, nodegp.label.export, nodegp.label.opening, nodegp_paper.data
+from nodegp.cli import main
+
+with contextlib.suppress(ImportError):  # the page needs an extra
+    import nodegp.web.serving
+
+def work(environment, *arguments):
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["nodegp", *arguments]
+    main()
 """
 
 
@@ -79,21 +97,28 @@ class Forks:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
+    def _begin(self, arguments: tuple[object, ...], *files: Path) -> int:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([arguments, *map(str, files)]) + "\n")
+        return int(self.told())
+
     def start(self, *arguments: object) -> Fork:
         """A copy that does ``work(*arguments)``; the next can start when this one has ended."""
-        assert self._process.stdin is not None
         with tempfile.TemporaryDirectory() as place:
             out = Path(place, "out")
             os.mkfifo(out)
-            self._process.stdin.write(json.dumps([arguments, str(out)]) + "\n")
-            return Fork(self, int(self.told()), out.open())
+            return Fork(self, self._begin(arguments, out), out.open())
 
-    def run(self, *arguments: object) -> tuple[int, str]:
-        """The exit code of a copy, negative if a signal ended it, and what it printed."""
-        copy = self.start(*arguments)
-        with copy.stdout:
-            said = copy.stdout.read()
-        return copy.wait(), said
+    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """A copy that has done ``work(*arguments)``, or was killed at it."""
+        with tempfile.TemporaryDirectory() as place:
+            out, err = Path(place, "out"), Path(place, "err")
+            out.touch()
+            err.touch()
+            self._begin(arguments, out, err)
+            code = int(self.told())
+            said = out.read_text(), err.read_text()
+        return subprocess.CompletedProcess(arguments, code, *said)
 
     def __enter__(self) -> Forks:
         return self

@@ -52,9 +52,9 @@ def run(examples, tmp_path):
     """What an example prints in an empty folder, outside the checkout."""
 
     def said(name, *args, typed=""):
-        code, output = examples.run(str(FOLDER / name), str(tmp_path), typed, *args)
-        assert code == 0, f"{name}\n{output}"
-        return output
+        done = examples.run(str(FOLDER / name), str(tmp_path), typed, *args)
+        assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
 
     return said
 

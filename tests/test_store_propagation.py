@@ -136,11 +136,11 @@ def test_killed_ten_times_it_goes_on_and_is_equal_to_the_bit(tmp_path):
         # One moment in each tenth of the work, but for the last few parts.
         for moment in (np.arange(N_KILLS) + rng.uniform(0.1, 0.9, N_KILLS)) / N_KILLS:
             n_more = max(int(moment * (total - 20)) - n_made(), 1)
-            endings.append(workers.run(n_more, rng.uniform(0.0, 0.004))[0])
+            endings.append(workers.run(n_more, rng.uniform(0.0, 0.004)).returncode)
             at.append(n_made() / total)
-        last, _ = workers.run(0, 0.0)
+        last = workers.run(0, 0.0)
     assert endings == [-signal.SIGKILL] * N_KILLS
-    assert last == 0
+    assert last.returncode == 0, last.stderr
     assert np.histogram(at, 5, (0.0, 1.0))[0].min() >= 1  # spread over the run
     matrix = filtered(store, preprocessor, POLYNOMIALS[0])
     assert matrix.is_made

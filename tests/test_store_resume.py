@@ -54,9 +54,9 @@ def preparations():
 
 def moments(preparations: Forks, folder: Path, *text: str) -> int:
     """How often something is made durable in a preparation that nobody stops."""
-    code, said = preparations.run(NEVER, str(folder), *text)
-    assert code == 0
-    return NEVER - int(said.split()[1])
+    done = preparations.run(NEVER, str(folder), *text)
+    assert done.returncode == 0, done.stderr
+    return NEVER - int(done.stdout.split()[1])
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -80,12 +80,12 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_store(preparations, tmp_pat
     for first in sorted(rng.choice(n_moments - 1, min(n_kills, n_moments - 1), replace=False) + 1):
         for path in sorted((tmp_path / "s").rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
-        endings = [
-            preparations.run(kill_at, str(tmp_path), *text)[0]
+        outcomes = [
+            preparations.run(kill_at, str(tmp_path), *text)
             for kill_at in (int(first), 3, NEVER)  # twice, and then not at all
         ]
-        assert endings[0] == -signal.SIGKILL
-        assert endings[-1] == 0
+        assert outcomes[0].returncode == -signal.SIGKILL
+        assert outcomes[-1].returncode == 0, outcomes[-1].stderr
         assert contents(tmp_path / "s") == expected, f"killed at {first} of {n_moments}"
 
 
