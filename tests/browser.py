@@ -78,7 +78,7 @@ class LabelProcess:
         command = ["label", *self._arguments, "--no-open", "-q", *port]
         self._process: Fork | subprocess.Popen[str]
         if self._forks:
-            self._process = self._forks.start(self._environment, *command)
+            self._process = self._forks.start(os.getcwd(), self._environment, *command)
         else:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "nodegp", *command],

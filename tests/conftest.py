@@ -88,7 +88,7 @@ def in_folder(folder: Path, monkeypatch) -> None:
 
 @pytest.fixture(scope="session")
 def commands():
-    """``commands.run(environment, *arguments)`` is `nodegp` in a process of its own."""
+    """``commands.run(folder, environment, *arguments)`` is `nodegp` in a process of its own."""
     with Forks(NODEGP) as forks:
         yield forks
 

@@ -56,7 +56,7 @@ os._exit(0)  # no need to tidy up
 """
 
 
-# `nodegp` as in a process of its own; `work` has the environment first, then the arguments.
+# `nodegp` as in a process of its own, in a folder and with an environment.
 NODEGP = """
 import contextlib, os, sys
 import nodegp.app.demo, nodegp.label.export, nodegp.label.opening, nodegp_paper.data
@@ -65,7 +65,8 @@ from nodegp.cli import main
 with contextlib.suppress(ImportError):  # the page needs an extra
     import nodegp.web.serving
 
-def work(environment, *arguments):
+def work(folder, environment, *arguments):
+    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["nodegp", *arguments]

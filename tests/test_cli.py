@@ -15,7 +15,7 @@ PLAIN = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 @pytest.fixture
 def run(commands):
-    return partial(commands.run, PLAIN)
+    return partial(commands.run, os.getcwd(), PLAIN)
 
 
 def test_demo_as_json(run):

@@ -42,7 +42,8 @@ class Shell:
         }
 
     def __call__(self, *arguments, code=0, **environment):
-        done = self.commands.run(self.environment | environment, "data", *map(str, arguments))
+        variables = self.environment | environment
+        done = self.commands.run(os.getcwd(), variables, "data", *map(str, arguments))
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
