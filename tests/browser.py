@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from forks import Fork, Forks
+
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -63,20 +65,28 @@ def served(session, **about) -> Iterator[str]:
 
 
 class LabelProcess:
-    """`nodegp label` in a process of its own, to be killed."""
+    """`nodegp label` in a process of its own, to be killed: a new one, or a copy."""
 
-    def __init__(self, arguments: list[str], home: Path, port: int | None = None):
-        self._arguments, self._home, self.port = arguments, home, port
+    def __init__(self, arguments: list[str], home: Path, forks: Forks | None = None):
+        self._arguments, self._forks = arguments, forks
+        self._environment = os.environ | {"XDG_STATE_HOME": str(home)}
+        self.port: int | None = None
         self.start()
 
     def start(self) -> None:
         port = ["--port", str(self.port)] if self.port else []
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "nodegp", "label", *self._arguments, "--no-open", "-q", *port],
-            stdout=subprocess.PIPE,
-            env=os.environ | {"XDG_STATE_HOME": str(self._home)},
-            text=True,
-        )
+        command = ["label", *self._arguments, "--no-open", "-q", *port]
+        self._process: Fork | subprocess.Popen[str]
+        if self._forks:
+            self._process = self._forks.start(os.getcwd(), self._environment, *command)
+        else:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "nodegp", *command],
+                stdout=subprocess.PIPE,
+                env=self._environment,
+                text=True,
+            )
+        assert self._process.stdout is not None
         self.link = self._process.stdout.readline().strip()
         assert self.link.startswith("http://127.0.0.1:"), self.link
         self.port = int(re.search(r":(\d+)/", self.link)[1])
@@ -108,7 +118,8 @@ class LabelPage:
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        self.page.wait_for_selector("body[data-ready]", timeout=20_000)
+        # Painted, too: else what a key does could not be told from the first painting.
+        self.page.wait_for_selector("body[data-ready][data-painted]", timeout=20_000)
 
     @property
     def seq(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import scipy.sparse as sp
 from hypothesis import settings
 
 import reference
+from browser import a_browser
+from forks import NODEGP, Forks
 from nodegp.component import Component
 from nodegp.graph import Graph
 from nodegp.kernels import (
@@ -27,11 +30,21 @@ from nodegp.kernels import (
     Sum,
 )
 from nodegp.rows import Rows
+from tables import fitted_folder
 
 settings.register_profile(
     "nodegp", deadline=None, max_examples=25, derandomize="CI" in os.environ, print_blob=True
 )
 settings.load_profile("nodegp")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_disk_is_not_waited_for():
+    """No test stops the machine, and a killed process leaves what it wrote in the system's memory.
+    Those that look at when files are made durable count the calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # whose handle must be open, too
+        yield
 
 
 def random_graph(
@@ -59,6 +72,45 @@ def random_graph(
 def random_graph_maker():
     """``random_graph`` for tests that would rather not import it."""
     return random_graph
+
+
+@pytest.fixture(scope="module", name="folder")
+def folder_with_a_model(tmp_path_factory) -> Path:
+    """Tables of a user and the model that the command line fits to them; many tests have a
+    ``folder`` of their own instead."""
+    return fitted_folder(tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture
+def in_folder(folder: Path, monkeypatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+@pytest.fixture(scope="session")
+def commands():
+    """``commands.run(folder, environment, *arguments)`` is `nodegp` in a process of its own."""
+    with Forks(NODEGP) as forks:
+        yield forks
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One that Playwright drives; where there is none, the test skips."""
+    with a_browser() as one:
+        yield one
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Write files by name and read them from the folder they are in."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(**contents):
+        for name, content in contents.items():
+            path = tmp_path / name.replace("_", ".")
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return write
 
 
 def dense(rows: Rows) -> np.ndarray:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSION = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)[1]
@@ -24,6 +25,16 @@ def run_elsewhere(*command: str, cwd: Path, **environment: str) -> str:
         timeout=300,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def run_code(code: str, *args: str, options: tuple[str, ...] = (), **settings: Any) -> str:
+    """What some code prints in a process of its own, where it has to end well.
+
+    ``options`` are Python's own; a working directory and the like are ``settings``."""
+    usual = {"capture_output": True, "text": True, "timeout": 600}
+    done = subprocess.run([sys.executable, *options, "-c", code, *args], **usual | settings)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 
 

@@ -62,10 +62,11 @@ def write_tables(folder: Path, n_nodes: int = 40, n_labels: int = 20) -> tuple[G
     return graph, truth
 
 
-def fitted_folder(place: Path) -> Path:
-    """A folder with the tables and the model of :data:`FIT`."""
+def fitted_folder(place: Path, options: str = "", *then: str) -> Path:
+    """A folder with the tables and the model of :data:`FIT`, and what came of other commands."""
     write_tables(place)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        run(FIT)
+        for line in (f"{FIT} {options}", *then):
+            run(line)
     return place

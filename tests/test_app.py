@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -19,6 +17,7 @@ from nodegp.app import ModelOptions, OptionError, Project
 from nodegp.app.belief import belief
 from nodegp.app.frontend import STRATEGY_NAMES, plain
 from nodegp.app.page import evaluation_page
+from packages import run_code
 from tables import NAMES, rows_of, write_csv, write_tables
 
 TABLES = {"nodes": "nodes.csv", "edges": "edges.csv", "id": "node", "label": "kind"}
@@ -46,16 +45,14 @@ class Recorder:
         self.notes.append(text)
 
 
+pytestmark = pytest.mark.usefixtures("in_folder")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("app")
     write_tables(place)
     return place
-
-
-@pytest.fixture(autouse=True)
-def here(folder, monkeypatch):
-    monkeypatch.chdir(folder)
 
 
 @pytest.fixture
@@ -382,7 +379,7 @@ assert not {"numpy", "torch", "pyarrow"} & set(sys.modules)
 import nodegp.app.project, nodegp.app.evaluation, nodegp.app.demo
 assert not {"typer", "nodegp.cli"} & set(sys.modules), "no front end here"
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    run_code(code)
     for path in Path(nodegp.app.__file__).parent.glob("*.py"):
         text = path.read_text()
         assert not re.search(r"\bprint\(|import rich|sys\.exit", text), path

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers import random_graph, smooth_classes
+from experiments import CONTEXT, NODES, reproduce, small_dataset
 from nodegp import metrics
 from nodegp.active import strategies
-from nodegp.datasets import Dataset
 from nodegp.model.calibration import tempered
 from nodegp_paper.experiments.figures import paired_differences
 from nodegp_paper.experiments.models import fitted, uses_validation
@@ -32,14 +28,11 @@ from nodegp_paper.experiments.tables import (
     seconds_table,
     splits_table,
 )
-from nodegp_paper.experiments.task import Context
 from nodegp_paper.experiments.tasks import active, splits, timing
 from nodegp_paper.experiments.tasks.splits import MODELS
 
-GRAPH = random_graph(60, 6, 1)
-NODES = {"train": np.arange(0, 18), "val": np.arange(18, 30), "test": np.arange(30, 60)}
-DATA = Dataset("cora", GRAPH, smooth_classes(GRAPH).astype(np.int64), NODES, ("a", "b", "c"))
-CONTEXT = Context(None, "")
+DATA = small_dataset("cora", **NODES)
+GRAPH = DATA.graph
 
 
 def record(task: str, model: str, seed: int = 0, settings: dict | None = None, **found) -> Record:
@@ -312,13 +305,8 @@ def test_a_table_of_seconds():
 
 def test_the_quick_version_of_two_models(tmp_path):
     options = ["--quick", "--models", "nodegp,gcn", "--seeds", "1", "--out", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "nodegp", "reproduce", "beyond", *options],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"NODEGP_DATA": ""},
-    )
+    done = reproduce("beyond", *options, NODEGP_DATA="")
+    assert done.returncode == 0, done.stderr
     specs = plan(["beyond"], models=["nodegp", "GCN"], seeds=1, quick=True)
     assert set(Store(tmp_path).records()) == {spec.key for spec in specs}
     alone = [spec for spec in specs if spec.task == timing.TASK.name]

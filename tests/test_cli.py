@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 
 import nodegp
 
-
-def run(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "nodegp", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
-    )
+PLAIN = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 
-def test_demo_as_json():
+@pytest.fixture
+def run(commands):
+    return partial(commands.run, os.getcwd(), PLAIN)
+
+
+def test_demo_as_json(run):
     done = run("demo", "--json", "--doubtful", "3")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
@@ -37,7 +33,7 @@ def test_demo_as_json():
         assert row["likeliest"][0][1] >= row["likeliest"][1][1]
 
 
-def test_demo_for_people():
+def test_demo_for_people(run):
     done = run("demo", "--calibrate", "--likelihood", "softmax", "--doubtful", "2")
     assert done.returncode == 0, done.stderr
     for words in ("2,708 papers", "140 labels", "test accuracy", "Softmax", "temperature"):
@@ -47,14 +43,14 @@ def test_demo_for_people():
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
-def test_help(arguments):
+def test_help(run, arguments):
     done = run(*arguments)
     assert done.returncode == 0
     assert "Usage" in done.stdout
     assert ("--likelihood" if "demo" in arguments else "demo") in done.stdout
 
 
-def test_version():
+def test_version(run):
     done = run("--version")
     assert done.returncode == 0
     assert done.stdout.strip() == f"nodegp {nodegp.__version__}"
@@ -63,13 +59,13 @@ def test_version():
 @pytest.mark.parametrize(
     "arguments", [["demo", "--nonsense"], ["nonsense"], ["demo", "--doubtful", "-1"]]
 )
-def test_wrong_usage_exits_with_two(arguments):
+def test_wrong_usage_exits_with_two(run, arguments):
     done = run(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-def test_a_bad_value_is_one_line_and_no_traceback():
+def test_a_bad_value_is_one_line_and_no_traceback(run):
     done = run("demo", "--likelihood", "nonsense")
     assert done.returncode == 1
     assert done.stdout == ""

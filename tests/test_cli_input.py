@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 
 import networkx
 import numpy as np
@@ -13,17 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import nodegp
-from tables import FIT, fitted_folder, rows_of, run, run_json, write_csv
+from tables import FIT, rows_of, run, run_json, write_csv
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return fitted_folder(tmp_path_factory.mktemp("tables"))
-
-
-@pytest.fixture(autouse=True)
-def here(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+pytestmark = pytest.mark.usefixtures("in_folder")  # `folder`, with tables and a fitted model
 
 
 @pytest.mark.parametrize(
@@ -179,12 +170,13 @@ def test_a_wrong_column_of_ids_is_no_reason_to_drop_all_edges(folder):
         run(line)
 
 
-def test_what_is_guessed_of_a_file_is_told_in_one_line(folder):
+def test_what_is_guessed_of_a_file_is_told_in_one_line(commands, folder):
     lines = (folder / "truth.csv").read_text().replace("ant", "fourmi é").replace(",", ";")
     (folder / "windows.csv").write_bytes(lines.encode("cp1252"))
-    command = [sys.executable, "-m", "nodegp", "update", "model.nodegp", "--labels", "windows.csv"]
+    command = ["update", "model.nodegp", "--labels", "windows.csv"]
     command += ["--new-classes", "--out", "windows.nodegp"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = commands.run(str(folder), dict(os.environ), *command)
+    assert done.returncode == 0, done.stderr
     (told,) = [line for line in done.stderr.splitlines() if "windows.csv" in line]
     assert told.startswith("nodegp: windows.csv is not UTF-8 text; it is read as Windows-1252.")
     assert "fourmi é" in nodegp.load("windows.nodegp").classes_

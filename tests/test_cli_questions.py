@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 
 import nodegp
-from tables import FIT, fitted_folder, rows_of, run, run_json, write_csv
+from tables import FIT, rows_of, run, run_json, write_csv
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return fitted_folder(tmp_path_factory.mktemp("tables"))
-
-
-@pytest.fixture(autouse=True)
-def here(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+pytestmark = pytest.mark.usefixtures("in_folder")  # `folder`, with tables and a fitted model
 
 
 @pytest.mark.parametrize("strategy", nodegp.active.strategies())

@@ -8,17 +8,9 @@ import pytest
 
 import nodegp
 from nodegp.cli import show
-from tables import FIT, NAMES, fitted_folder, rows_of, run, run_json, write_csv
+from tables import FIT, NAMES, rows_of, run, run_json, write_csv
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return fitted_folder(tmp_path_factory.mktemp("tables"))
-
-
-@pytest.fixture(autouse=True)
-def here(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+pytestmark = pytest.mark.usefixtures("in_folder")  # `folder`, with tables and a fitted model
 
 
 def test_explain_adds_up():

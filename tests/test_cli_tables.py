@@ -11,17 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 import nodegp
-from tables import FIT, NAMES, fitted_folder, rows_of, run, run_json, write_csv
+from tables import FIT, NAMES, rows_of, run, run_json, write_csv
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return fitted_folder(tmp_path_factory.mktemp("tables"))
-
-
-@pytest.fixture(autouse=True)
-def here(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+pytestmark = pytest.mark.usefixtures("in_folder")  # `folder`, with tables and a fitted model
 
 
 def test_the_example_can_be_learnt_but_not_to_perfection(tmp_path, monkeypatch):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 import zipfile
 from importlib.resources import files
 from itertools import combinations
@@ -21,6 +19,7 @@ from nodegp.datasets.papers import make_papers
 from nodegp.graph import Graph
 from nodegp_paper.datasets import load_planetoid, random_split
 from nodegp_paper.datasets import planetoid as planetoid_module
+from packages import run_code
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("NODEGP_DATA"),
@@ -186,7 +185,7 @@ def test_loading_needs_neither_torch_nor_scikit_learn():
         "import sys, nodegp.datasets as d; d.load_dataset('cora');"
         "assert not {'torch', 'sklearn'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
+    run_code(code)
 
 
 # --- the Planetoid reader ---

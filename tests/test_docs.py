@@ -26,7 +26,6 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import build_figures  # noqa: E402
 
-DRAWINGS = build_figures.drawings()
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 PAGES = [README, *sorted(DOCS.rglob("*.md"))]
 TOUR = DOCS / "tour.md"  # runs as a whole, below
@@ -258,10 +257,15 @@ def test_generated_files_are_up_to_date(script, function, made):
     assert (DOCS / made).read_text(encoding="utf-8") == fresh, stale
 
 
+@pytest.fixture(scope="module")
+def drawings():
+    return build_figures.drawings()
+
+
 @pytest.mark.parametrize("name", build_figures.FIGURES)
-def test_figures_are_up_to_date(name):
+def test_figures_are_up_to_date(name, drawings):
     stale = f"docs/figures/{name} is not what scripts/build_figures.py draws; run it"
-    assert (DOCS / "figures" / name).read_text(encoding="utf-8") == DRAWINGS[name], stale
+    assert (DOCS / "figures" / name).read_text(encoding="utf-8") == drawings[name], stale
 
 
 def test_every_figure_is_shown_and_every_picture_has_words_for_it():

@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from forks import Forks
+
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 
-def run(name, *args, cwd, typed=None):
-    """What the example prints, outside the checkout and without data sets of ours."""
-    environment = {key: value for key, value in os.environ.items() if key != "NODEGP_DATA"}
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / name), *args],
-        cwd=cwd,
-        env=environment,
-        input=typed,
-        stdin=subprocess.DEVNULL if typed is None else None,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+# Examples, and the commands that they run, in copies of a process that has everything imported
+# (forks.py).
+RUNNING = """
+import io, os, runpy, subprocess, sys
+import gpytorch, pyarrow.csv, sklearn.pipeline, torch
+import nodegp.app.project, nodegp.active, nodegp.estimators
+import nodegp_paper.gpytorch
+from nodegp.cli import main
+
+def nodegp_in(folder, arguments):
+    os.chdir(folder)
+    sys.argv = ["nodegp", *arguments]
+    main()
+
+def run_nodegp(command, cwd, check):
+    assert command[:3] == [sys.executable, "-m", "nodegp"] and check
+    sys.stdout.flush()
+    assert ended(copy(nodegp_in, cwd, command[3:])) == 0, command
+
+def work(path, folder, typed, *arguments):
+    os.environ.pop("NODEGP_DATA", None)  # without data sets of ours
+    os.chdir(folder)
+    subprocess.run = run_nodegp
+    sys.argv, sys.stdin = [path, *arguments], io.StringIO(typed)
+    sys.path[0] = os.path.dirname(path)
+    runpy.run_path(path, run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def examples():
+    with Forks(RUNNING) as forks:
+        yield forks
+
+
+@pytest.fixture
+def run(examples, tmp_path):
+    """What an example prints in an empty folder, outside the checkout."""
+
+    def said(name, *args, typed=""):
+        done = examples.run(str(FOLDER / name), str(tmp_path), typed, *args)
+        assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return said
 
 
 def numbers(pattern, output):
@@ -108,9 +137,9 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example_says_what_it_should(name, tmp_path):
+def test_example_says_what_it_should(name, run, tmp_path):
     args, check = EXAMPLES[name]
-    check(run(name, *args, cwd=tmp_path))
+    check(run(name, *args))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -126,9 +155,9 @@ def test_example_is_short_and_says_what_it_shows(name):
     assert any(f"python examples/{name}" in line for line in lines)
 
 
-def test_a_human_can_answer_and_skip(tmp_path):
+def test_a_human_can_answer_and_skip(run):
     """A wrong key is asked about again, and Enter moves on to another image."""
-    output = run("active_learning.py", "--questions", "2", cwd=tmp_path, typed="x\n4\n\n7\n")
+    output = run("active_learning.py", "--questions", "2", typed="x\n4\n\n7\n")
     assert output.count("Which digit") == 4
     assert "@" in output
     assert re.findall(r"(\d+) labels:", output)[-1] == "2"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -20,6 +17,7 @@ from helpers import FIXED_RBF, hide, random_graph, smooth_classes, smooth_scores
 from nodegp import Graph, GraphGPClassifier, GraphGPRegressor, interchange
 from nodegp.interchange import as_graph, prediction_table
 from nodegp_paper.baselines import LabelPropagation
+from packages import run_code
 
 PLAIN = random_graph()
 GRAPH = Graph(PLAIN.adjacency, PLAIN.features, [f"node {n}" for n in range(24)])
@@ -183,10 +181,7 @@ before = [name for name in names if name in sys.modules]
 nodegp.GraphGPClassifier().fit(graph, ["x", None, "y"]).predict_frame()
 print(before, [name for name in names[1:] if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[] []"
+    assert run_code(code, cwd=tmp_path).strip() == "[] []"
 
 
 # --- predictions as dataframes ------------------------------------------------------------------

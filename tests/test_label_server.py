@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from importlib import resources
@@ -10,10 +11,11 @@ import pytest
 
 pytest.importorskip("starlette", reason="the labelling page needs the extra `label`")
 
+from starlette.requests import Request
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from labelling import open_session, truth, two_groups
+from labelling import answer, open_session, truth, two_groups
 from nodegp.web.security import HEADERS, Guard, private_key
 from nodegp.web.server import LabelServer
 
@@ -311,3 +313,18 @@ def test_hostile_text_is_only_ever_data(tmp_path):
         standing = client.get("/api/standing")
         assert standing.headers["content-type"] == "application/json"
         assert standing.json()["classes"][0] == evil
+
+
+def test_who_begins_to_listen_is_told_where_things_stand(session):
+    """What was answered between reading the page and listening used to go unnoticed there."""
+    server = LabelServer(session)
+
+    async def first_line() -> str:
+        stream = (await server._stream(Request({"type": "http"}))).body_iterator
+        answer(session)
+        line = await anext(stream)
+        await stream.aclose()
+        return line
+
+    line = asyncio.run(first_line())
+    assert json.loads(line.partition("data: ")[2])["seq"] == session.standing()["seq"]

@@ -406,13 +406,13 @@ def test_an_answer_that_was_undone_has_shown_what_the_model_thought(session):
 
 
 def test_suggestions_are_a_choice_and_a_tenth_stays_blind(path):
-    session = open_session(path, two_groups(120), suggestions=True)
+    session = open_session(path, two_groups(60), suggestions=True)
     answer(session, "left")
     visible = []
     while session.question is not None:
         visible.append("suggestion" in session.standing()["question"])
         node = session.question.node
-        answer(session, truth(node, 120))
+        answer(session, truth(node, 60))
         assert session.state.marks[node].event.data["suggestion"] is visible[-1]
     assert 0.8 < np.mean(visible) < 0.98
     session.close()

@@ -6,20 +6,18 @@ import os
 
 import pytest
 
-from tables import FIT, rows_of, run, write_csv, write_tables
+from tables import FIT, fitted_folder, rows_of, run, write_csv
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    place = tmp_path_factory.mktemp("outputs")
-    write_tables(place)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place)
-        run(FIT)
-        run("query model.nodegp -n 3 -o ask.csv")
-        run("predict model.nodegp -o predictions.csv")
-        run("evaluate model.nodegp --report page.html")
-    return place
+    return fitted_folder(
+        tmp_path_factory.mktemp("outputs"),
+        "",
+        "query model.nodegp -n 3 -o ask.csv",
+        "predict model.nodegp -o predictions.csv",
+        "evaluate model.nodegp --report page.html",
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 
 import numpy as np
@@ -34,6 +33,7 @@ from nodegp.prior import lengths as lengths_module
 from nodegp.prior import rows as rows_module
 from nodegp.prior.cache import ArrayCache
 from nodegp.prior.edges import ALIKE, BOTH, LINKS
+from packages import run_code
 
 FORMS = ["dense", "sparse", "centred", "featureless"]
 SKETCH = 24
@@ -425,11 +425,7 @@ print(int(next(line for line in status if line.startswith("VmHWM")).split()[1]) 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc for the peak memory")
 def test_no_array_of_nodes_times_columns_is_made_of_sparse_features():
     """One in single precision would take 3.6 GB; a million of torch's own code takes 0.3."""
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) < 1200  # MiB
+    assert int(run_code(MEMORY)) < 1200  # MiB
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 
 import pytest
 
 import nodegp
 from nodegp.budget import bytes_of
 from nodegp.ingest import size_in_words
+from stores import assert_same, graph_of, tables, write
 from tables import run, run_json
-from test_store_format import assert_same
-from test_store_prepare import graph_of, tables, write
 
 
 @pytest.fixture
@@ -71,10 +69,9 @@ def test_words_become_columns(folder):
     assert (found["features"], found["feature_kind"]) == (2, "dense")
 
 
-def test_errors_are_one_line(folder):
+def test_errors_are_one_line(commands, folder):
     (folder / "e" / "2.csv").write_text("from,to,w\nnobody,é0,1\n")
-    command = [sys.executable, "-m", "nodegp", *PREPARE.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = commands.run(str(folder), dict(os.environ), *PREPARE.split())
     assert done.returncode == 1
     (line,) = [line for line in done.stderr.splitlines() if "no node has" in line]
     assert line.startswith("nodegp: 1 of 151 edges (first in row 1 of e/2.csv) name ids")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -15,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import nodegp
+from forks import Forks
 from nodegp.app.frontend import OptionError
 from nodegp.app.stored import StoredProject, memory_of, working
 from nodegp.cli.app import app
@@ -96,6 +95,7 @@ def test_predictions_are_a_file_for_each_part(folder, tmp_path):
 SLOW_PREDICTIONS = """
 import sys, time
 import nodegp.app.stored as stored
+import nodegp.estimators
 from nodegp.disk import using
 
 whole = stored.predict_part
@@ -103,13 +103,15 @@ whole = stored.predict_part
 def slowly(address, part, *fixed):
     time.sleep(0.01)
     whole(address, part, *fixed)
-    with open(sys.argv[4], "a") as log:
+    with open(sys.argv[1], "a") as log:
         log.write(f"{part}\\n")
 
 stored.predict_part = slowly
-project = stored.StoredProject.open(sys.argv[1], sys.argv[2])
-with using(1):
-    project.predict(sys.argv[3])
+
+def work(model, store, out):
+    project = stored.StoredProject.open(model, store)
+    with using(1):
+        project.predict(out)
 """
 
 
@@ -122,18 +124,16 @@ def test_killed_predictions_go_on_where_they_were(folder, tmp_path):
     run_cli("predict", model, *at(folder), "-o", tmp_path / "whole")
     n_parts = nodegp.open_store(folder / "store").n_parts
     log.touch()
-    for share in (0.2, 0.6):
-        words = [sys.executable, "-c", SLOW_PREDICTIONS, model, folder / "store", out, log]
-        process = subprocess.Popen(
-            words, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        )
-        deadline = time.monotonic() + 60
-        while len(log.read_text().splitlines()) < share * n_parts:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
+    with Forks(SLOW_PREDICTIONS, log) as forks:
+        for share in (0.2, 0.6):
+            process = forks.start(str(model), str(folder / "store"), str(out))
+            deadline = time.monotonic() + 60
+            while len(log.read_text().splitlines()) < share * n_parts:
+                assert time.monotonic() < deadline
+                time.sleep(0.002)
+            process.send_signal(signal.SIGKILL)
+            assert process.wait() == -signal.SIGKILL
+            process.stdout.close()
     before = {path.name: path.stat().st_mtime_ns for path in out.glob("part-*")}
     assert 0.6 * n_parts <= len(before) < n_parts
     lines = log.read_text().splitlines()

@@ -15,8 +15,7 @@ from nodegp.disk import hops, on_disk, using
 from nodegp.disk.cluster import Cluster, connected
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
-from stores import awkward_graph, stored
-from test_store_propagation import POLYNOMIALS, filtered, in_memory
+from stores import POLYNOMIALS, awkward_graph, filtered, in_memory, stored
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")

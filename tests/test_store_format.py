@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import nodegp
 from nodegp import Graph
-from nodegp.store import StoredGraph, StoreError, index_dtype, open_store, store_graph
+from nodegp.store import StoreError, index_dtype, open_store, store_graph
 from nodegp.store.keys import Texts, integer_keys, padded, same_texts, text_keys
 from nodegp.store.lookup import IdIndex, write_index
+from stores import assert_same
 
 
 def random_graph(seed=0, n_nodes=60, weighted=True, features="dense", ids="text") -> Graph:
@@ -37,39 +38,6 @@ def random_graph(seed=0, n_nodes=60, weighted=True, features="dense", ids="text"
         "far": rng.integers(-(2**62), 2**62, n_nodes),
     }[ids]
     return Graph(adjacency, matrix, names)
-
-
-def read_back(store: StoredGraph) -> Graph:
-    """The whole of a store as a graph in memory."""
-    parts = range(store.n_parts)
-    adjacency = sp.vstack([store.edges(part) for part in parts], format="csr")
-    features = ids = None
-    if store.has_features:
-        stack = sp.vstack if store.has_sparse_features else np.concatenate
-        features = stack([store.features_of(part) for part in parts])
-    if store.has_ids:
-        ids = np.concatenate([store.ids_of(part) for part in parts])
-    return Graph(adjacency, features, ids, store.is_prepared)
-
-
-def assert_same(store: StoredGraph, graph: Graph) -> None:
-    """To the bit: edges, degrees, features and ids."""
-    found = read_back(store)
-    assert (store.n_nodes, store.n_edges) == (graph.n_nodes, graph.n_edges)
-    for name in ("indptr", "indices", "data"):
-        assert np.array_equal(getattr(found.adjacency, name), getattr(graph.adjacency, name))
-    assert np.array_equal(store.degrees, graph.degrees)
-    assert store.n_features == graph.n_features
-    if graph.features is None:
-        assert not store.has_features
-    elif sp.issparse(graph.features):
-        assert (found.features != graph.features).nnz == 0
-    else:
-        assert np.array_equal(found.features, graph.features)
-    assert (graph.ids is None) == (not store.has_ids)
-    if graph.ids is not None:
-        assert found.ids is not None
-        assert found.ids.tolist() == graph.ids.tolist()
 
 
 @pytest.mark.parametrize("weighted", [True, False])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -15,48 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nodegp
-from nodegp import Graph
 from nodegp.store import open_store, store_graph
 from nodegp.store.runs import MOST_NODES, SortedRuns, edge_keys, rows_of_keys
-from test_store_format import assert_same
-
-
-def tables(n_nodes=40, n_edges=150, seed=0, ids="integer", weighted=False, n_columns=3):
-    rng = np.random.default_rng(seed)
-    names = {
-        "integer": rng.permutation(n_nodes) + 100,
-        "far": rng.integers(-(2**62), 2**62, n_nodes),
-        "text": np.array([f"é{n * 31}" for n in rng.permutation(n_nodes)], dtype=object),
-    }[ids]
-    nodes = pd.DataFrame({"name": names})
-    for n in range(n_columns):
-        nodes[f"x{n}"] = rng.standard_normal(n_nodes)
-    ends = rng.integers(0, n_nodes, (2, n_edges))
-    edges = pd.DataFrame({"from": names[ends[0]], "to": names[ends[1]]})
-    if weighted:
-        edges["w"] = rng.integers(0, 4, n_edges) / 2
-    return nodes, edges
-
-
-def write(folder, frame, kind="parquet", n_files=1):
-    """A table as a folder of files."""
-    folder.mkdir(parents=True)
-    cuts = np.linspace(0, len(frame), n_files + 1).astype(int)
-    for n, (start, stop) in enumerate(pairwise(cuts)):
-        part = frame.iloc[start:stop]
-        if kind == "parquet":
-            part.to_parquet(folder / f"{n}.parquet", index=False, row_group_size=7)
-        elif kind == "txt":
-            part.to_csv(folder / f"{n}.txt", index=False, sep=" ")
-        else:
-            part.to_csv(folder / f"{n}.csv", index=False)
-    return folder
-
-
-def graph_of(nodes, edges, weight=None, **options) -> Graph:
-    return Graph.from_dataframes(
-        nodes, edges, id="name", source="from", target="to", weight=weight, **options
-    )
+from stores import assert_same, graph_of, tables, write
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "txt"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
@@ -15,51 +13,16 @@ import numpy as np
 import pytest
 import torch
 
+from forks import Forks
 from nodegp import disk
 from nodegp.disk import hops, on_disk, using
-from nodegp.disk.filtered import FilteredMatrix, block_width
-from nodegp.disk.hops import Recursion
+from nodegp.disk.filtered import block_width
 from nodegp.disk.work import DamagedWorkError
 from nodegp.disk.workers import Threads
-from nodegp.features import FeatureRows
-from nodegp.operators import MemoryOperator, operator_of
+from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
-from nodegp.propagation import FilterPolynomial, propagate
 from nodegp.store import open_store
-from stores import awkward_graph, stored
-
-POLYNOMIALS = [
-    FilterPolynomial((0.3, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01)),
-    FilterPolynomial((0.3, -0.25, 0.2), self_loops=True),
-    FilterPolynomial((1.0, 0.3, 0.25, 0.2, 0.1), averaged=True),
-    FilterPolynomial((0.3, 0.25, 0.2, 0.1), hub_discount=0.5),
-    FilterPolynomial((0.4, 0.6)),
-    FilterPolynomial((0.4,)),
-]
-
-
-def recursion_of(polynomial):
-    own = polynomial.coefficients[0] if polynomial.averaged else None
-    terms = tuple(polynomial.in_adjacency)
-    return Recursion(terms, polynomial.self_loops, polynomial.hub_discount, own)
-
-
-def filtered(store, preprocessor, polynomial, dtype=torch.float32):
-    return FilteredMatrix(store, preprocessor, recursion_of(polynomial), dtype)
-
-
-def made(store, preprocessor, polynomial, dtype=torch.float32):
-    features = filtered(store, preprocessor, polynomial, dtype)
-    operator = operator_of(on_disk(store), polynomial.self_loops)
-    features.make(operator, lambda done, total: None)
-    return features
-
-
-def in_memory(graph, preprocessor, polynomial, dtype=np.float32):
-    columns = FeatureRows(graph.features, preprocessor).columns(slice(None))
-    return propagate(
-        MemoryOperator(graph, polynomial.self_loops), polynomial, columns.astype(dtype)
-    )
+from stores import POLYNOMIALS, awkward_graph, filtered, in_memory, made, stored
 
 
 @pytest.mark.parametrize("polynomial", POLYNOMIALS)
@@ -111,8 +74,7 @@ def test_edges_are_read_once_for_a_filter(tmp_path):
     assert operator.passes == 6.0
 
 
-# A process that imports once, and for each line that it reads starts another that works until it is
-# killed, or done if the line is 0: the line says after how many parts of hops, and how long after.
+# Works until it is killed, so many parts of hops later and a delay after that, or is done for 0.
 LEVELS = """
 import os, signal, sys, threading, time
 import nodegp.disk.hops as hops
@@ -120,7 +82,7 @@ from nodegp.disk import on_disk, using
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessing
 from nodegp.store import open_store
-from test_store_propagation import KILLED_MEMORY, POLYNOMIALS, filtered
+from stores import POLYNOMIALS, filtered
 import numpy as np
 
 store = open_store(sys.argv[1])
@@ -148,17 +110,9 @@ def work(n_more, delay):
         noted(f"made {job.start} {level} {part}\\n")
 
     hops.make_level = slowly
-    with using(2, memory=KILLED_MEMORY):
+    with using(2, memory=int(sys.argv[3])):
         matrix = filtered(store, preprocessor, POLYNOMIALS[0])
         matrix.make(operator_of(on_disk(store), False), lambda done, total: None)
-
-for line in sys.stdin:
-    n_more, delay = line.split()
-    child = os.fork()
-    if child == 0:
-        work(int(n_more), float(delay))
-        os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 KILLED_MEMORY = 900 * 60
 N_KILLS = 10
@@ -178,25 +132,15 @@ def test_killed_ten_times_it_goes_on_and_is_equal_to_the_bit(tmp_path):
     def n_made():
         return log.read_text().count("made")
 
-    with subprocess.Popen(
-        [sys.executable, "-c", LEVELS, str(store.path), str(log)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as process:
+    with Forks(LEVELS, store.path, log, KILLED_MEMORY) as workers:
         # One moment in each tenth of the work, but for the last few parts.
         for moment in (np.arange(N_KILLS) + rng.uniform(0.1, 0.9, N_KILLS)) / N_KILLS:
             n_more = max(int(moment * (total - 20)) - n_made(), 1)
-            process.stdin.write(f"{n_more} {rng.uniform(0.0, 0.004)}\n")
-            endings.append(int(process.stdout.readline()))
+            endings.append(workers.run(n_more, rng.uniform(0.0, 0.004)).returncode)
             at.append(n_made() / total)
-        process.stdin.write("0 0\n")
-        last = int(process.stdout.readline())
-        process.stdin.close()
+        last = workers.run(0, 0.0)
     assert endings == [-signal.SIGKILL] * N_KILLS
-    assert last == 0
+    assert last.returncode == 0, last.stderr
     assert np.histogram(at, 5, (0.0, 1.0))[0].min() >= 1  # spread over the run
     matrix = filtered(store, preprocessor, POLYNOMIALS[0])
     assert matrix.is_made

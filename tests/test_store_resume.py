@@ -14,49 +14,49 @@ import pandas as pd
 import pytest
 
 import nodegp
+from forks import Forks
 from nodegp.store import store_graph
 from nodegp.store.building import Building
 from nodegp_paper.datasets.large import LargeGraph
-from test_store_prepare import graph_of, tables, write
+from stores import graph_of, tables, write
 
 # Kills itself at a moment when something is to be made durable: in the middle of a file, or of a
 # line of the journal.
 KILLED = """
-import os, signal, sys
+import os, signal
 import nodegp.store.arrays, nodegp.ingest.node_ids, nodegp.ingest.edges
+import nodegp
 nodegp.ingest.node_ids._CHUNK = 8
 nodegp.ingest.edges._ROWS = 16
-real, left = os.fsync, [int(sys.argv[1])]
-def fsync(handle):
-    left[0] -= 1
-    if left[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(handle)
-os.fsync = fsync
-import nodegp
 nodegp.ingest.preparation._BYTES_OF_ENTRY = 1 << 20
-folder, text = sys.argv[2], sys.argv[3:]
-svd = {"text": text, "svd": 3} if text else {}
-nodegp.prepare(folder + "/n", folder + "/e", folder + "/s", weight="w", part_entries=30, **svd)
-print("all", left[0])
+
+def work(kill_at, folder, *text):
+    left = [kill_at]
+
+    def fsync(handle):  # the disk is not waited for: a kill takes nothing from the system's memory
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.fsync = fsync
+    svd = {"text": text, "svd": 3} if text else {}
+    nodegp.prepare(folder + "/n", folder + "/e", folder + "/s", weight="w", part_entries=30, **svd)
+    print("all", left[0])
 """
+NEVER = 10**9
 
 
-def run(folder: Path, kill_at: int, *text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", KILLED, str(kill_at), str(folder), *text],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def preparations():
+    with Forks(KILLED) as forks:
+        yield forks
 
 
-def moments(folder: Path, *text: str) -> int:
+def moments(preparations: Forks, folder: Path, *text: str) -> int:
     """How often something is made durable in a preparation that nobody stops."""
-    whole = run(folder, 10**9, *text)
-    assert whole.returncode == 0, whole.stderr
-    return 10**9 - int(whole.stdout.split()[1])
+    done = preparations.run(NEVER, str(folder), *text)
+    assert done.returncode == 0, done.stderr
+    return NEVER - int(done.stdout.split()[1])
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -66,23 +66,24 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [(), ("t",)])
-def test_killed_at_any_moment_it_goes_on_to_the_same_store(tmp_path, text):
+def test_killed_at_any_moment_it_goes_on_to_the_same_store(preparations, tmp_path, text):
     nodes, edges = tables(ids="text", weighted=True)
     if text:
         words = np.random.default_rng(1).integers(0, 9, (len(nodes), 4))
         nodes["t"] = [" ".join(f"word{n}" for n in row) for row in words]
     for frame, name in ((nodes, "n"), (edges, "e")):
         write(tmp_path / name, frame, "csv", 3)
-    n_moments = moments(tmp_path, *text)
+    n_moments = moments(preparations, tmp_path, *text)
     expected = contents(tmp_path / "s")
     rng = np.random.default_rng(0)
-    n_kills = int(os.environ.get("NODEGP_STORE_KILLS", "3"))
+    n_kills = int(os.environ.get("NODEGP_STORE_KILLS", "10"))
     for first in sorted(rng.choice(n_moments - 1, min(n_kills, n_moments - 1), replace=False) + 1):
         for path in sorted((tmp_path / "s").rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
-        outcomes = []
-        for kill_at in (int(first), 3, 10**9):  # twice, and then not at all
-            outcomes.append(run(tmp_path, kill_at, *text))
+        outcomes = [
+            preparations.run(kill_at, str(tmp_path), *text)
+            for kill_at in (int(first), 3, NEVER)  # twice, and then not at all
+        ]
         assert outcomes[0].returncode == -signal.SIGKILL
         assert outcomes[-1].returncode == 0, outcomes[-1].stderr
         assert contents(tmp_path / "s") == expected, f"killed at {first} of {n_moments}"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers import random_graph, smooth_classes
+from experiments import CONTEXT, NODES, reproduce, reproduce_here, small_dataset
 from nodegp import GraphGPClassifier, metrics
 from nodegp.active import strategies
 from nodegp.datasets import Dataset, load_dataset
@@ -23,7 +20,6 @@ from nodegp_paper.experiments.report import write_report
 from nodegp_paper.experiments.spec import Spec
 from nodegp_paper.experiments.store import Record, Store
 from nodegp_paper.experiments.tables import zoo_active_table
-from nodegp_paper.experiments.task import Context
 from nodegp_paper.experiments.tasks import active, zoo, zoo_loo
 from nodegp_paper.experiments.tasks.zoo import METHODS
 from nodegp_paper.experiments.zoo_results import Zoo, covers
@@ -40,11 +36,9 @@ from nodegp_paper.experiments.zoo_tables import (
 from nodegp_paper.metrics import debiased_calibration_error
 from zoo_files import needs_zoo
 
-GRAPH = random_graph(60, 6, 1)
-NODES = {"train": np.arange(0, 18), "val": np.arange(18, 30), "test": np.arange(30, 60)}
-DATA = Dataset("acm", GRAPH, smooth_classes(GRAPH).astype(np.int64), {}, ("a", "b", "c"))
+DATA = small_dataset("acm")
+GRAPH = DATA.graph
 BARE = Dataset("polblogs", Graph(GRAPH.adjacency), DATA.y, {}, DATA.class_names)
-CONTEXT = Context(None, "")
 
 
 def record(
@@ -419,19 +413,10 @@ def test_nothing_to_show_is_an_empty_page(tmp_path):
 # --- the command ----------------------------------------------------------------------------------
 
 
-def command(*options: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "nodegp", "reproduce", *options],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-    )
-
-
 @needs_zoo
-def test_the_quick_version_on_a_small_graph(tmp_path):
+def test_the_quick_version_on_a_small_graph(tmp_path, monkeypatch, capsys):
     options = ("zoo", "--quick", "--datasets", "cornell", "--seeds", "1", "--out", str(tmp_path))
-    done = command(*options)
+    done = reproduce(*options)
     assert done.returncode == 0, done.stderr
     specs = plan(["zoo"], ["cornell"], seeds=1, quick=True)
     assert set(Store(tmp_path).records()) == {spec.key for spec in specs}
@@ -451,15 +436,16 @@ def test_the_quick_version_on_a_small_graph(tmp_path):
     text = (tmp_path / "zoo.md").read_text()
     assert "| cornell | 183 | 277 | 1,702 | 5 | 1 | 18 |" in text
     assert "not to compare" in text  # networks cut short must not look like a result
-    again = command(*options)  # all of it is there
-    assert f"{len(specs)} runs, {len(specs)} finished before" in again.stderr
+    code, said = reproduce_here(monkeypatch, capsys, *options)  # all of it is there
+    assert code == 0
+    assert f"{len(specs)} runs, {len(specs)} finished before" in said
 
 
-def test_without_the_files_the_command_says_so_at_once(tmp_path):
-    done = command(
-        "zoo-loo", "--datasets", "acm", "--out", str(tmp_path / "out"), NODEGP_DATA=str(tmp_path)
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("nodegp: The graph 'acm' is not to be had")
-    assert len(done.stderr.splitlines()) == 1
+def test_without_the_files_the_command_says_so_at_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NODEGP_DATA", str(tmp_path))
+    options = ("zoo-loo", "--datasets", "acm", "--out", str(tmp_path / "out"))
+    code, said = reproduce_here(monkeypatch, capsys, *options)
+    assert code == 1
+    assert said.startswith("nodegp: The graph 'acm' is not to be had")
+    assert len(said.splitlines()) == 1
     assert not (tmp_path / "out").exists()

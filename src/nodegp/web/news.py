@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 __all__ = ["News"]
@@ -28,12 +28,13 @@ class News:
         for queue in self._listeners:
             queue.put_nowait(_END)
 
-    async def listen(self) -> AsyncIterator[str]:
-        """Lines of an event stream, until the end."""
+    async def listen(self, standing: Callable[[], dict[str, Any]]) -> AsyncIterator[str]:
+        """Lines of an event stream, until the end: first where things stand, since a page may have
+        missed something after it was read and before it listened."""
         queue: asyncio.Queue[Any] = asyncio.Queue()
         self._listeners.add(queue)
         try:
-            yield "retry: 1000\n\n"
+            yield f"retry: 1000\ndata: {json.dumps(standing())}\n\n"
             while True:
                 try:
                     news = await asyncio.wait_for(queue.get(), _LIFE)

@@ -162,7 +162,7 @@ class LabelServer:
     # --- news -----------------------------------------------------------------------------------
 
     async def _stream(self, request: Request) -> Response:
-        return StreamingResponse(self._news.listen(), media_type="text/event-stream")
+        return StreamingResponse(self._news.listen(self._now), media_type="text/event-stream")
 
     async def _follow(self) -> None:
         """See what another server adds to the journal."""
@@ -170,7 +170,10 @@ class LabelServer:
             await asyncio.sleep(_FOLLOW)
             with suppress(JournalError):
                 if await self._run(self.session.follow):
-                    self._news.tell({"seq": len(self.session.journal.events), "event": ""})
+                    self._news.tell(self._now())
+
+    def _now(self) -> dict[str, Any]:
+        return {"seq": len(self.session.journal.events), "event": ""}
 
 
 def _static_files() -> dict[str, bytes]:

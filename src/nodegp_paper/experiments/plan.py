@@ -107,7 +107,8 @@ def plan(
         seeds,
         quick,
     )
-    specs = [spec for target in chosen for spec in target.task.specs(_for(target.task, selection))]
+    tasks = {target.task.name: target.task for target in chosen}  # several targets may share one
+    specs = [spec for task in tasks.values() for spec in task.specs(_for(task, selection))]
     return list({spec.key: spec for spec in specs}.values())
 
 
