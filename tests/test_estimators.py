@@ -194,13 +194,17 @@ def test_latent_variance_is_the_diagonal_of_the_covariance(fitted):
     np.testing.assert_allclose(np.diagonal(cov, axis1=1, axis2=2).T, var, atol=1e-9)
 
 
-def test_what_users_do_to_an_answer_does_not_change_the_next():
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_what_users_do_to_an_answer_does_not_change_the_next(calibrate):
     graph = random_graph(30, seed=3)
-    model = GraphGPClassifier().fit(graph, hide(smooth_classes(graph), np.arange(12)))
+    model = GraphGPClassifier(calibrate=calibrate)
+    model.fit(graph, hide(smooth_classes(graph), np.arange(12)))
     mean, variance = model.predict_latent()
-    before = mean.copy(), variance.copy(), model.predict_proba()
+    proba = model.predict_proba()
+    before = mean.copy(), variance.copy(), proba.copy()
     mean += 1.0
     variance *= 2.0
+    proba[:] = 0.0
     after = (*model.predict_latent(), model.predict_proba())
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)

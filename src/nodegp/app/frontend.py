@@ -85,6 +85,8 @@ SILENT: Progress = _Silent()
 
 def plain(value: Any) -> Any:
     """A result as plain data for JSON, numpy's included; what is not a number becomes None."""
+    if value is None or type(value) in (str, int, bool):  # most of all there is
+        return value
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if hasattr(value, "tolist"):  # an array or number of numpy's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from nodegp.model.recipe import Recipe
 from nodegp.model.selection import choose_recipe
 from nodegp.model.views import planning_recipe
 from nodegp.model.weighing import Score
-from nodegp.posterior import Marginals
+from nodegp.posterior import Marginals, Posterior
 from nodegp.prior import Domain, Prior
 
 __all__ = ["FittedClassifier", "array_entropy", "fit_classifier", "select_classifier"]
@@ -40,6 +41,9 @@ _TURNS = 2  # groupings of labels that are left out
 # Nodes that are looked at to see how common classes are. On larger graphs it is some of them; on
 # those beyond the second number a fit does not go over all edges, and labels have the say.
 _LOOKED_AT, _LARGE = 20_000, 200_000
+# Probabilities before calibration of all nodes of a graph, for as long as a posterior lives:
+# calibration needs them first, and then those who ask for predictions.
+_plain_everywhere: WeakKeyDictionary[Posterior, np.ndarray] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +110,12 @@ class FittedClassifier(FittedModel):
         """Class probabilities at some nodes: propagation, marginals of h, likelihood."""
         marginals = self.marginals(domain, nodes)
         with threads_for(len(nodes) // 20):
-            return self.probabilities(marginals)
+            if marginals is not self.known_marginals:
+                return self.probabilities(marginals)
+            if self.posterior not in _plain_everywhere:
+                plain = _plain(self.likelihood, len(self.classes), marginals)
+                _plain_everywhere[self.posterior] = plain
+            return self._calibrated(_plain_everywhere[self.posterior].copy())
 
     def set_threshold(self, coverage: float) -> float:
         """The probability from which on a class belongs to a prediction set."""

@@ -175,6 +175,11 @@ class FittedModel:
             _everywhere[self.posterior] = marginals
         return marginals
 
+    @property
+    def known_marginals(self) -> Marginals | None:
+        """q(h) at all nodes it was fitted on, if they were asked for."""
+        return _everywhere.get(self.posterior)
+
     def joint(self, domain: Domain, nodes: np.ndarray) -> tuple[Tensor, Tensor]:
         """Mean (nodes, L) and covariance (L, nodes, nodes) of h over the nodes together."""
         if len(nodes) ** 2 * self.posterior.n_latents > budget.answer:
@@ -257,7 +262,7 @@ class FittedModel:
 
     def warm(self, observations: Observations) -> Warm:
         """What this fit knows that the next can start from."""
-        everyone = _everywhere.get(self.posterior)
+        everyone = self.known_marginals
         if everyone is not None:
             places = torch.from_numpy(observations.nodes)
             return Warm(Marginals(*(part[places] for part in everyone)), self.diagnostics.curvature)
