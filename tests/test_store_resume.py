@@ -23,8 +23,9 @@ from test_store_prepare import graph_of, tables, write
 # line of the journal.
 KILLED = """
 import os, signal, sys
-import nodegp.store.arrays, nodegp.ingest.node_ids, nodegp.ingest.edges
+import nodegp.store.arrays, nodegp.ingest.node_ids, nodegp.ingest.edges, nodegp.ingest.labels
 nodegp.ingest.node_ids._CHUNK = 8
+nodegp.ingest.labels._ROWS = 8
 nodegp.ingest.edges._ROWS = 16
 real, left = os.fsync, [int(sys.argv[1])]
 def fsync(handle):
@@ -36,8 +37,10 @@ os.fsync = fsync
 import nodegp
 nodegp.ingest.preparation._BYTES_OF_ENTRY = 1 << 20
 folder, text = sys.argv[2], sys.argv[3:]
-svd = {"text": text, "svd": 3} if text else {}
-nodegp.prepare(folder + "/n", folder + "/e", folder + "/s", weight="w", part_entries=30, **svd)
+more = {"text": text, "svd": 3} if text else {}
+if text and text[0].startswith("label:"):
+    more = {"label": text[0].removeprefix("label:")}
+nodegp.prepare(folder + "/n", folder + "/e", folder + "/s", weight="w", part_entries=30, **more)
 print("all", left[0])
 """
 

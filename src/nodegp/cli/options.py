@@ -29,6 +29,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "fit labels": "Table of ids and labels, if they are not among the nodes.",
         "label label": "Column of labels that are there already, empty where there is none.",
         "label labels": "Table of ids and labels that are there already.",
+        "prepare label": "Column of the labels, empty where there is none: they are kept for "
+        "`nodegp fit --store`, and are no feature.",
         "source": "Column of the edges' one end; the first.",
         "target": "Column of the edges' other end; the second.",
         "weight": "Column of the edges' weights.",
@@ -37,7 +39,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "prepare features": "Columns that are features, with commas; by default all that hold "
         "numbers or lists of them, but for ids and the like; none for no column.",
         "exclude": "Columns that are no features.",
-        "prepare exclude": "Columns that are no features, such as labels.",
+        "prepare exclude": "Columns that are no features, such as other labels.",
         "fit show": "Columns to show people of a node, such as its title; text columns by default.",
         "label show": "Columns to show of a node, the title first; text columns by default, or "
         "those that the model remembers.",

@@ -9,18 +9,18 @@ __all__ = ["prepare"]
 
 
 @takes(
-    "nodes! edges! out! id source target weight features exclude text svd ignore_unknown memory "
-    "sep encoding force dry_run as_json quiet"
+    "nodes! edges! out! id label source target weight features exclude text svd ignore_unknown "
+    "memory sep encoding force dry_run as_json quiet"
 )
 def prepare(nodes, edges, out, force, dry_run, as_json, quiet, **options):
     """Turn tables of any size into a stored graph: a folder that is read a part at a time.
 
     For graphs that do not fit in memory. Nodes and edges are files or folders of files, Parquet or
     CSV; the files of a folder are read in the order of their names. A row per node with its id and
-    its features, a row per edge with two ids. Labels are no features: leave their column out with
-    --exclude.
+    its features, a row per edge with two ids. Labels are no features: name their column in --label,
+    and they are kept for `nodegp fit --store`; leave other answers out with --exclude.
 
-    nodegp prepare --nodes papers/ --edges cites/ --exclude topic -o store/
+    nodegp prepare --nodes papers/ --edges cites/ --label topic -o store/
 
     The edges are those that `nodegp fit` makes of the same tables: they have no direction, one that
     is given several times has the largest of its weights, and those from a node to itself are

@@ -73,7 +73,8 @@ class Plan:
                 step.name,
                 "is there already"
                 if step.is_made
-                else f"{step.order} hops of {step.n_columns} columns, {step.width} at a time",
+                else f"{_amount(step.order, 'hop')} of {_amount(step.n_columns, 'column')}, "
+                f"{step.width} at a time",
             )
             for step in self.steps
         ]
@@ -181,7 +182,11 @@ def _step(domain: Domain, name: str, polynomial: FilterPolynomial, n_labels: int
     return Step(name, order, 2 * n_labels, first.stop, False)
 
 
+def _amount(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def _in_words(seconds: float) -> str:
     if seconds < 90:
-        return f"{max(seconds, 1):.0f} seconds"
+        return _amount(round(max(seconds, 1)), "second")
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
