@@ -34,7 +34,7 @@ def papers(tmp_path):
 def plan_of(store):
     graph, preprocessor = on_disk(store), Preprocessor("raw", n_features=128)
     domain = domain_of(graph, preprocessor)
-    filters = (PageRank(0.1, order=7, fixed=("strength",)), Propagation(2))
+    filters = (PageRank(0.1, order=7, fixed=("strength",), self_loops=False), Propagation(2))
     priors = [(str(n), make_prior(filter, Cosine(), domain)) for n, filter in enumerate(filters)]
     return plan_filters(graph, preprocessor, priors, 1000, N_NODES)
 
@@ -50,7 +50,8 @@ def test_one_machine(papers, memory, width, passes):
     column = 4 * N_NODES
     answers = 2 * 2 * 128 * column
     assert plan.bytes_read == passes * edges + 3 * 9 * 128 * column + 2 * answers
-    assert plan.bytes_written == edges + 9 * 128 * column + answers
+    # Rows of the operator are there with loops, as one of the filters takes them, and without.
+    assert plan.bytes_written == 2 * edges + 9 * 128 * column + answers
     assert 0 < plan.memory <= memory << 30 or memory == 4
     assert type(plan.bytes_read) is int
     assert plan.seconds * 8 > 9 * 128 * 2 * N_EDGES * 2.8e-9

@@ -69,13 +69,10 @@ class FilteredMatrix:
         preprocessor: Preprocessor,
         recursion: Recursion,
         dtype: torch.dtype,
-        in_double: bool = False,
     ):
         self._store, self._preprocessor = store, preprocessor
         self._recursion, self._dtype = recursion, dtype
-        # Of what is handed out; files are as they are.
-        is_single = dtype == torch.float32 and not in_double
-        self.dtype = np.dtype(np.float32 if is_single else np.float64)
+        self.dtype = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
         self.shape = (store.n_nodes, preprocessor.n_features)
         numbers = [list(recursion.terms), recursion.self_loops, recursion.discount, recursion.own]
         key = fingerprint(store.fingerprint, preprocessor.fingerprint, numbers, str(dtype))
