@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections import Counter
 
 import numpy as np
@@ -22,7 +20,6 @@ from nodegp.store.building import Building
 from tables import run, run_json
 from test_store_prepare import tables, write
 from test_store_resume import contents
-from test_store_resume import run as run_killed
 
 
 def in_memory(nodes, edges, **options):
@@ -230,26 +227,6 @@ def test_killed_while_labels_are_read_it_goes_on(tmp_path, monkeypatch):
     nodegp.prepare(*sources, tmp_path / "s", label="y", part_entries=30)
     assert sum(seen) == 22  # four, four, six and four are written
     assert contents(tmp_path / "s") == contents(tmp_path / "whole")
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_labels_are_the_same(tmp_path):
-    nodes, edges = tables(ids="text", weighted=True)
-    nodes["t"] = [None if n % 4 == 0 else f"class {n % 5}" for n in range(40)]
-    write(tmp_path / "n", nodes, "csv", 3)
-    write(tmp_path / "e", edges, "csv", 3)
-    whole = run_killed(tmp_path, 10**9, "label:t")
-    assert whole.returncode == 0, whole.stderr
-    n_moments, expected = 10**9 - int(whole.stdout.split()[1]), contents(tmp_path / "s")
-    assert "labels/codes.npy" in expected
-    rng, n_kills = np.random.default_rng(0), int(os.environ.get("NODEGP_STORE_KILLS", "3"))
-    for first in sorted(rng.choice(n_moments - 1, min(n_kills, n_moments - 1), replace=False) + 1):
-        for path in sorted((tmp_path / "s").rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        outcomes = [run_killed(tmp_path, at, "label:t") for at in (int(first), 3, 10**9)]
-        assert outcomes[0].returncode == -signal.SIGKILL
-        assert outcomes[-1].returncode == 0, outcomes[-1].stderr
-        assert contents(tmp_path / "s") == expected, f"killed at {first} of {n_moments}"
 
 
 # --- the command line -----------------------------------------------------------------------------

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,47 +22,89 @@ from nodegp.store.building import Building
 from nodegp_paper.datasets.large import LargeGraph
 from test_store_prepare import graph_of, tables, write
 
-# Kills itself at a moment when something is to be made durable: in the middle of a file, or of a
+# A process that imports once, and for each line that it reads starts another that prepares until it
+# kills itself: at a moment when something is to be made durable, in the middle of a file, or of a
 # line of the journal.
 KILLED = """
-import os, signal, sys
-import nodegp.store.arrays, nodegp.ingest.node_ids, nodegp.ingest.edges, nodegp.ingest.labels
+import json, os, signal, sys, traceback
+import nodegp, nodegp.ingest.node_ids, nodegp.ingest.edges, nodegp.ingest.labels
 nodegp.ingest.node_ids._CHUNK = 8
-nodegp.ingest.labels._ROWS = 8
 nodegp.ingest.edges._ROWS = 16
-real, left = os.fsync, [int(sys.argv[1])]
-def fsync(handle):
-    left[0] -= 1
-    if left[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(handle)
-os.fsync = fsync
-import nodegp
+nodegp.ingest.labels._ROWS = 8
 nodegp.ingest.preparation._BYTES_OF_ENTRY = 1 << 20
-folder, text = sys.argv[2], sys.argv[3:]
-more = {"text": text, "svd": 3} if text else {}
-if text and text[0].startswith("label:"):
-    more = {"label": text[0].removeprefix("label:")}
-nodegp.prepare(folder + "/n", folder + "/e", folder + "/s", weight="w", part_entries=30, **more)
-print("all", left[0])
+real = os.fsync
+
+def work(kill_at, folder, options):
+    n_done = 0
+    def fsync(handle):
+        nonlocal n_done
+        n_done += 1
+        if n_done == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(handle)
+    os.fsync = fsync
+    sources = folder + "/n", folder + "/e", folder + "/s"
+    nodegp.prepare(*sources, weight="w", part_entries=30, **options)
+    print(n_done, flush=True)
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        try:
+            work(*json.loads(line))
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+N_KILLS = int(os.environ.get("NODEGP_STORE_KILLS", "3"))
 
 
-def run(folder: Path, kill_at: int, *text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", KILLED, str(kill_at), str(folder), *text],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+class Preparations:
+    """Preparations in processes of their own, to be killed."""
+
+    def __init__(self, process: subprocess.Popen[str]):
+        self._process = process
+
+    def run(self, folder: Path, kill_at: int, options: dict[str, Any]) -> tuple[int, int]:
+        """Prepare, and be killed when something is made durable for the so-manieth time; the exit
+        code, and how often it was if nobody was killed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([kill_at, str(folder), options]) + "\n")
+        n_moments = 0
+        while True:
+            words = self._process.stdout.readline().split()
+            if words[0] == "ended":
+                return int(words[1]), n_moments
+            n_moments = int(words[0])
+
+    def check(self, folder: Path, options: dict[str, Any]) -> dict[str, bytes]:
+        """Kill a preparation at some moments, each time twice, and see that it ends in the same
+        store; what that holds."""
+        code, n_moments = self.run(folder, 0, options)
+        assert code == 0
+        expected, rng = contents(folder / "s"), np.random.default_rng(0)
+        n_kills = min(N_KILLS, n_moments - 1)
+        for first in sorted(rng.choice(n_moments - 1, n_kills, replace=False) + 1):
+            shutil.rmtree(folder / "s")
+            # Twice, the second time soon after it went on, and then not at all.
+            codes = [self.run(folder, at, options)[0] for at in (int(first), 3, 0)]
+            assert codes[0] == -signal.SIGKILL
+            assert codes[-1] == 0
+            assert contents(folder / "s") == expected, f"killed at {first} of {n_moments}"
+        return expected
 
 
-def moments(folder: Path, *text: str) -> int:
-    """How often something is made durable in a preparation that nobody stops."""
-    whole = run(folder, 10**9, *text)
-    assert whole.returncode == 0, whole.stderr
-    return 10**9 - int(whole.stdout.split()[1])
+@pytest.fixture(scope="module")
+def preparations():
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        yield Preparations(process)
+        process.stdin.close()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -68,27 +113,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [(), ("t",)])
-def test_killed_at_any_moment_it_goes_on_to_the_same_store(tmp_path, text):
+@pytest.mark.parametrize("options", [{}, {"text": ["t"], "svd": 3}, {"label": "t"}])
+def test_killed_at_any_moment_it_goes_on_to_the_same_store(tmp_path, preparations, options):
     nodes, edges = tables(ids="text", weighted=True)
-    if text:
+    if options:
         words = np.random.default_rng(1).integers(0, 9, (len(nodes), 4))
         nodes["t"] = [" ".join(f"word{n}" for n in row) for row in words]
+        nodes.loc[::5, "t"] = None
     for frame, name in ((nodes, "n"), (edges, "e")):
         write(tmp_path / name, frame, "csv", 3)
-    n_moments = moments(tmp_path, *text)
-    expected = contents(tmp_path / "s")
-    rng = np.random.default_rng(0)
-    n_kills = int(os.environ.get("NODEGP_STORE_KILLS", "3"))
-    for first in sorted(rng.choice(n_moments - 1, min(n_kills, n_moments - 1), replace=False) + 1):
-        for path in sorted((tmp_path / "s").rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        outcomes = []
-        for kill_at in (int(first), 3, 10**9):  # twice, and then not at all
-            outcomes.append(run(tmp_path, kill_at, *text))
-        assert outcomes[0].returncode == -signal.SIGKILL
-        assert outcomes[-1].returncode == 0, outcomes[-1].stderr
-        assert contents(tmp_path / "s") == expected, f"killed at {first} of {n_moments}"
+    found = preparations.check(tmp_path, options)
+    assert ("labels/codes.npy" in found) == ("label" in options)
 
 
 def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
