@@ -82,6 +82,7 @@ bench-label: setup ## how long the labelling page takes from key to next questio
 SCALE ?= build/scale
 bench-scale: setup ## graphs from disk: against scipy in memory, then 100 million edges
 	$(BIN)/python benchmarks/scale.py propagation $(SCALE)
+	$(BIN)/python benchmarks/scale.py answers $(SCALE)
 	$(BIN)/python benchmarks/scale.py posterior $(SCALE)
 	$(BIN)/python benchmarks/scale.py whole $(SCALE)
 

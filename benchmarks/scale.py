@@ -3,6 +3,9 @@
 `python benchmarks/scale.py propagation FOLDER` draws 20 million edges and carries 16 columns over
 ten hops of them: by scipy in memory on one core, from disk with one thread and with two, and on
 Dask with two workers. All must be equal to the bit.
+`python benchmarks/scale.py answers FOLDER` fits one recipe to the same labels on that store and on
+a graph of the same edges in memory, and compares filtered features of all nodes and probabilities
+of 100,000; then both get 20 more labels and are compared again.
 `python benchmarks/scale.py posterior FOLDER` times predictions of 5 classes from 1,000 labels and
 128 columns.
 `python benchmarks/scale.py whole FOLDER` writes tables of 10 million nodes and 100 million edges,
@@ -31,6 +34,7 @@ import scipy.sparse as sp
 import torch
 
 import nodegp
+from nodegp.budget import bytes_of
 from nodegp.disk import on_disk, using
 from nodegp.disk.cluster import connected
 from nodegp.disk.filtered import FilteredMatrix
@@ -45,10 +49,16 @@ TERMS = (0.3, 0.2, 0.15, 0.1, 0.08, 0.06, 0.04, 0.03, 0.02, 0.01, 0.01)
 LIMITS = {"seconds": 1800, "disk": 40e9, "memory": 4 << 30}
 
 
-def propagation(folder: Path, n_nodes: int, n_edges: int, repeats: int) -> dict[str, Any]:
+def _drawn(folder: Path, n_nodes: int, n_edges: int) -> tuple[LargeGraph, Any]:
+    """The graph of these benchmarks, and its store, which is kept for the next."""
     large = LargeGraph(n_nodes, n_edges, n_features=16)
     path = folder / f"store-{n_nodes}-{n_edges}"
-    store = nodegp.open_store(path) if path.exists() else large.write(path)
+    return large, nodegp.open_store(path) if path.exists() else large.write(path)
+
+
+def propagation(folder: Path, n_nodes: int, n_edges: int, repeats: int) -> dict[str, Any]:
+    _, store = _drawn(folder, n_nodes, n_edges)
+    path = store.path
     preprocessor = fit_preprocessor(Preprocessing("standardise"), store)
     recursion = Recursion(TERMS, False)
     operator: Any = operator_of(on_disk(store), False)
@@ -132,6 +142,54 @@ def _clenshaw_torch(S: sp.csr_array, x: np.ndarray) -> np.ndarray:
             following = previous.addmm_(matrix, current, beta=-1.0, alpha=times)
         previous, current = current, following.add_(source, alpha=others[k])
     return current.numpy()
+
+
+def answers(folder: Path, n_nodes: int, n_edges: int, memory: str) -> dict[str, Any]:
+    """The same model from disk and in memory, and by how much their answers differ."""
+    large, store = _drawn(folder, n_nodes, n_edges)
+    rng = np.random.default_rng(0)
+    drawn = rng.choice(n_nodes, 520, replace=False)
+    labelled, new = drawn[:500], drawn[500:]
+    asked = np.sort(rng.choice(n_nodes, min(100_000, n_nodes), replace=False))
+    pagerank = nodegp.filters.PageRank(0.1, order=10, fixed=("strength",))
+    parts = {"filter": pagerank, "kernel": nodegp.kernels.Cosine(), "random_state": 0}
+    result: dict[str, Any] = {
+        "nodes": store.n_nodes,
+        "edges": store.n_edges,
+        "compared": len(asked),
+    }
+
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        found = work()
+        result[f"{name}, seconds"] = round(time.perf_counter() - started, 1)
+        print(f"{name}: {result[f'{name}, seconds']} s", file=sys.stderr, flush=True)
+        return found
+
+    y = np.full(n_nodes, -1)
+    y[labelled] = large.classes(labelled)
+    rows = [store.edges(part) for part in range(store.n_parts)]
+    features = np.concatenate([store.features_of(part) for part in range(store.n_parts)])
+    graph = nodegp.Graph(sp.csr_array(sp.vstack(rows, format="csr")), features)
+    del rows, features
+    with using(2, memory=bytes_of(memory)):
+        disk = nodegp.GraphGPClassifier(**parts)
+        timed("fit from disk", lambda: disk.fit(store, (labelled, y[labelled])))
+        ours = [timed("predict from disk", lambda: disk.predict_proba(nodes=asked))]
+        in_memory = nodegp.GraphGPClassifier(**parts)
+        timed("fit in memory", lambda: in_memory.fit(graph, y))
+        theirs = [timed("predict in memory", lambda: in_memory.predict_proba(nodes=asked))]
+        polynomial = disk.filter_.polynomial()
+        filtered = [model.model_.domain().whole(polynomial) for model in (disk, in_memory)]
+        result["filtered features are equal"] = bool(np.array_equal(filtered[0][:], filtered[1]))
+        for model, found in ((disk, ours), (in_memory, theirs)):
+            model.update(new, large.classes(new))
+            found.append(model.predict_proba(nodes=asked))
+    names = ("largest difference of probabilities", "the same after an update")
+    for name, mine, other in zip(names, ours, theirs, strict=True):
+        result[name] = float(np.abs(mine - other).max())
+    result["accuracy"] = float(np.mean(ours[1].argmax(axis=1) == large.classes(asked)))
+    return result
 
 
 def posterior(folder: Path, n_nodes: int = 200_000) -> dict[str, Any]:
@@ -259,7 +317,7 @@ def _write_tables(large: LargeGraph, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", choices=["propagation", "posterior", "whole"])
+    parser.add_argument("case", choices=["propagation", "answers", "posterior", "whole"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--edges", type=int)
@@ -271,6 +329,9 @@ def main() -> None:
     if options.case == "propagation":
         sizes = options.nodes or 2_000_000, options.edges or 20_000_000
         result = propagation(options.folder, *sizes, options.repeats)
+    elif options.case == "answers":
+        sizes = options.nodes or 2_000_000, options.edges or 20_000_000
+        result = answers(options.folder, *sizes, options.memory)
     elif options.case == "posterior":
         result = posterior(options.folder, options.nodes or 200_000)
     else:

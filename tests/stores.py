@@ -5,6 +5,7 @@ tables that a store is prepared from; and filtered features of both.
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -158,3 +159,9 @@ def in_memory(graph, preprocessor, polynomial, dtype=np.float32):
     return propagate(
         MemoryOperator(graph, polynomial.self_loops), polynomial, columns.astype(dtype)
     )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, by its name."""
+    names = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in names}

@@ -49,7 +49,7 @@ def test_prepare_says_what_there_is_and_what_came_of_it(folder):
 
 def test_a_dry_run_writes_nothing(folder):
     done = run(f"{PREPARE} --dry-run")
-    for words in ("40", "for the store, up to", "about 1 seconds", "left out"):
+    for words in ("40", "for the store, up to", "about 1 second on", "left out"):
         assert words in done.stdout, words
     assert not (folder / "store").exists()
     assert run_json(f"{PREPARE} --dry-run")["nodes"] == "about 40"  # of files of text, a guess

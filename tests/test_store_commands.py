@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -153,6 +156,77 @@ def test_killed_predictions_go_on_where_they_were(folder, tmp_path):
     left[1].unlink()
 
 
+HOLDING = """
+import sys
+from pathlib import Path
+from nodegp.app.prediction_folder import prediction_folder
+with prediction_folder(Path(sys.argv[1]), force=False):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_second_of_two_predictions_into_a_folder_is_refused(folder, tmp_path):
+    model, out = folder / "model.nodegp", tmp_path / "out"
+    run_cli("predict", model, *at(folder), "-o", out)
+    before = contents(out)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(out)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        unfinished = out / f".part-00001.parquet.{'0' * 16}"
+        unfinished.touch()
+        for more in ((), ("--force",), ("--coverage", "0.9")):
+            result = run_cli("predict", model, *at(folder), "-o", out, *more, fails=True)
+            assert result.stderr == (
+                f"another process is writing {out}; wait for it, or name another folder"
+            )
+        assert contents(out) == before
+        assert unfinished.exists()  # it may be what the other is writing
+        assert not list((folder / "store" / "work").glob(".model-*"))
+        holder.kill()
+        holder.communicate()
+    run_cli("predict", model, *at(folder), "-o", out)  # its lock went with it
+    assert not unfinished.exists()
+
+
+@pytest.mark.parametrize("n_written", [0, 1, 4])
+def test_a_full_disk_is_one_sentence_and_predictions_go_on(
+    folder, tmp_path, monkeypatch, n_written
+):
+    command = ["predict", folder / "model.nodegp", *at(folder), "-o", tmp_path / "out"]
+    real, n_left = os.fsync, [n_written + 1]
+
+    def fsync(handle):
+        n_left[0] -= 1
+        if n_left[0] <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as context:
+        context.setattr(os, "fsync", fsync)
+        said = run_cli(*command, fails=True).stderr
+    assert said.startswith("the disk of ")
+    assert said.endswith(" is full; make room and run the same again, which goes on where it was")
+    assert not list(tmp_path.rglob(".part*"))
+    assert not list((folder / "store" / "work").glob(".model-*"))
+    run_cli(*command)
+    assert len(contents(tmp_path / "out")) == nodegp.open_store(folder / "store").n_parts
+
+
+def test_a_file_system_without_locks(folder, tmp_path, monkeypatch):
+    def lock(handle):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("nodegp.files.lock", lock)
+    run_cli("predict", folder / "model.nodegp", *at(folder), "-o", tmp_path / "out")
+
+
 def test_predictions_of_another_model_or_that_are_damaged_are_made_again(folder, tmp_path):
     model, out, other = folder / "model.nodegp", tmp_path / "out", tmp_path / "other.nodegp"
     run_cli("predict", model, *at(folder), "-o", out)
@@ -208,7 +282,7 @@ def test_update_evaluate_and_explain(folder, tmp_path):
     ("command", "said"),
     [
         ("fit --store S --labels L -o m --nodes n.csv", "--nodes and --store"),
-        ("fit --store S --label topic -o m", "--labels FILE"),
+        ("fit --store S --label topic -o m", "prepared without labels: say where"),
         ("fit --store S --labels L -o m --memory lots", "--memory is an amount such as 4GiB"),
         ("fit --store S --labels L -o m --memory 20K", "give more with --memory"),
         ("fit --store S --labels L -o m --cluster local:x", "local:2"),

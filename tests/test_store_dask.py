@@ -8,9 +8,13 @@ import threading
 import time
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import nodegp
+from nodegp.app.stored import StoredProject
+from nodegp.cli.app import app
 from nodegp.disk import hops, on_disk, using
 from nodegp.disk.cluster import Cluster, connected
 from nodegp.operators import operator_of
@@ -44,8 +48,6 @@ def test_filtered_features_are_equal_to_the_bit(client, tmp_path, n_columns, n_b
 
 
 def test_a_model_and_its_predictions(client, tmp_path):
-    from nodegp.app.stored import StoredProject
-
     graph, classes = awkward_graph(ids=True)
     store = stored(graph, tmp_path / "store")
     pairs = {f"node {n}": int(classes[n]) for n in range(0, 900, 15)}
@@ -106,3 +108,37 @@ def test_no_scheduler_is_said_in_words():
     said = pytest.raises(ValueError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9")
     with said, connected("tcp://127.0.0.1:9"):
         pass
+
+
+def test_the_command_line_takes_the_address_of_a_scheduler(client, tmp_path):
+    graph, classes = awkward_graph(ids=True)
+    store = stored(graph, tmp_path / "store")
+    rows = "".join(f"node {n},class {classes[n]}\n" for n in range(0, 900, 15))
+    (tmp_path / "labels.csv").write_text("id,label\n" + rows)
+    where = ["--store", store.path, "--cluster", client.scheduler.address]
+    model, out = tmp_path / "model.nodegp", tmp_path / "out"
+    fit = ["fit", *where, "--labels", tmp_path / "labels.csv", "-o", model]
+    predict = ["predict", model, *where, "-o", out]
+    for command in (fit, predict):
+        done = CliRunner().invoke(app, [str(word) for word in command])
+        assert done.exception is None, repr(done.exception)
+    assert len(list(out.glob("*.parquet"))) == store.n_parts
+    found = np.concatenate([pq.read_table(path)["p(class 1)"] for path in sorted(out.glob("p*"))])
+    loaded = nodegp.load(model, store)
+    assert np.array_equal(found, loaded.predict_frame()["p(class 1)"].to_numpy())
+
+
+def test_workers_that_do_not_see_where_predictions_go_are_named(client, tmp_path, monkeypatch):
+    graph, classes = awkward_graph(ids=True)
+    store = stored(graph, tmp_path / "store")
+    pairs = {f"node {n}": int(classes[n]) for n in range(0, 900, 15)}
+    model = nodegp.GraphGPClassifier(filter="identity", random_state=0).fit(store, pairs)
+    monkeypatch.setattr(
+        "nodegp.disk.cluster.sees", lambda path: not path.endswith("predictions.json")
+    )
+    out = tmp_path / "out"
+    said = rf"2 of 2 Dask workers, .* do not see {out}, or may not write there: put the folder"
+    with using(client), pytest.raises(ValueError, match=said):
+        StoredProject(on_disk(store), model).predict(out)
+    assert not list(out.glob("*.parquet"))
+    assert not list((store.path / "work").glob(".model-*"))

@@ -190,6 +190,20 @@ def test_files_in_each_others_place_are_named(folder, kind):
         open_store(folder)
 
 
+@pytest.mark.parametrize("name", ["edges/00002.indices.npy", "features/00002.npy"])
+def test_files_of_an_older_preparation_are_named(folder, tmp_path, name):
+    """Of the same part and size: a copy that was not finished, say."""
+    n = 64
+    ring = sp.coo_array((np.ones(n), (np.arange(n), (np.arange(n) + 3) % n)), shape=(n, n))
+    older = Graph(ring, np.arange(n * 3.0).reshape(n, 3) / 2, [f"{i:02d}" for i in range(n)])
+    store_graph(older, tmp_path / "older", 16)
+    content = (tmp_path / "older" / name).read_bytes()
+    assert len(content) == (folder / name).stat().st_size
+    (folder / name).write_bytes(content)
+    with pytest.raises(StoreError, match=f"{name} is not the file that was prepared; copy the"):
+        open_store(folder)
+
+
 def test_a_change_in_the_middle_is_found_by_a_look_at_everything(tmp_path):
     graph = random_graph(n_nodes=3000, features="double", ids=None)
     store_graph(graph, tmp_path / "s")
@@ -220,8 +234,8 @@ def change(folder, **values):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"version": 0}, "store of version 0, and this nodegp reads version 1"),
-        ({"version": 2}, "store of version 2"),
+        ({"version": 0}, "store of version 0, and this nodegp reads versions up to 2"),
+        ({"version": 3}, "store of version 3"),
         ({"format": "zip"}, "not of a stored graph"),
         ({"n_nodes": "64"}, "n_nodes is '64'"),
         ({"n_nodes": 63}, "parts that are not all of the nodes"),

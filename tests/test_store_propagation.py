@@ -166,6 +166,10 @@ def test_damaged_work_is_made_again_or_refused_by_name(tmp_path):
     assert len(files) == store.n_parts
     files[0].write_bytes(files[0].read_bytes()[:-64])  # cut short: seen when it is opened
     files[1].write_bytes(files[2].read_bytes())  # another part's
+    older = stored(awkward_graph(seed=1)[0], tmp_path / "older")  # of another graph
+    made(older, preprocessor, POLYNOMIALS[0])
+    source = next((older.path / "work").glob("filtered-*/b*/result.00004"))
+    files[4].write_bytes(source.read_bytes())
     assert not filtered(store, preprocessor, POLYNOMIALS[0]).is_made
     assert np.array_equal(made(store, preprocessor, POLYNOMIALS[0])[:], expected)
     content = bytearray(files[3].read_bytes())

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,19 +19,20 @@ from forks import Forks
 from nodegp.store import store_graph
 from nodegp.store.building import Building
 from nodegp_paper.datasets.large import LargeGraph
-from stores import graph_of, tables, write
+from stores import contents, graph_of, tables, write
 
 # Kills itself at a moment when something is to be made durable: in the middle of a file, or of a
 # line of the journal.
 KILLED = """
 import os, signal
-import nodegp.store.arrays, nodegp.ingest.node_ids, nodegp.ingest.edges
+import nodegp.store.arrays, nodegp.ingest.node_ids, nodegp.ingest.edges, nodegp.ingest.labels
 import nodegp
 nodegp.ingest.node_ids._CHUNK = 8
 nodegp.ingest.edges._ROWS = 16
+nodegp.ingest.labels._ROWS = 8
 nodegp.ingest.preparation._BYTES_OF_ENTRY = 1 << 20
 
-def work(kill_at, folder, *text):
+def work(kill_at, folder, options):
     left = [kill_at]
 
     def fsync(handle):  # the disk is not waited for: a kill takes nothing from the system's memory
@@ -39,8 +41,8 @@ def work(kill_at, folder, *text):
             os.kill(os.getpid(), signal.SIGKILL)
 
     os.fsync = fsync
-    svd = {"text": text, "svd": 3} if text else {}
-    nodegp.prepare(folder + "/n", folder + "/e", folder + "/s", weight="w", part_entries=30, **svd)
+    sources = folder + "/n", folder + "/e", folder + "/s"
+    nodegp.prepare(*sources, weight="w", part_entries=30, **options)
     print("all", left[0])
 """
 NEVER = 10**9
@@ -52,28 +54,24 @@ def preparations():
         yield forks
 
 
-def moments(preparations: Forks, folder: Path, *text: str) -> int:
+def moments(preparations: Forks, folder: Path, options: dict[str, Any]) -> int:
     """How often something is made durable in a preparation that nobody stops."""
-    done = preparations.run(NEVER, str(folder), *text)
+    done = preparations.run(NEVER, str(folder), options)
     assert done.returncode == 0, done.stderr
     return NEVER - int(done.stdout.split()[1])
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    names = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in names}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [(), ("t",)])
-def test_killed_at_any_moment_it_goes_on_to_the_same_store(preparations, tmp_path, text):
+@pytest.mark.parametrize("options", [{}, {"text": ["t"], "svd": 3}, {"label": "t"}])
+def test_killed_at_any_moment_it_goes_on_to_the_same_store(preparations, tmp_path, options):
     nodes, edges = tables(ids="text", weighted=True)
-    if text:
+    if options:
         words = np.random.default_rng(1).integers(0, 9, (len(nodes), 4))
         nodes["t"] = [" ".join(f"word{n}" for n in row) for row in words]
+        nodes.loc[::5, "t"] = None
     for frame, name in ((nodes, "n"), (edges, "e")):
         write(tmp_path / name, frame, "csv", 3)
-    n_moments = moments(preparations, tmp_path, *text)
+    n_moments = moments(preparations, tmp_path, options)
     expected = contents(tmp_path / "s")
     rng = np.random.default_rng(0)
     n_kills = int(os.environ.get("NODEGP_STORE_KILLS", "10"))
@@ -81,12 +79,13 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_store(preparations, tmp_pat
         for path in sorted((tmp_path / "s").rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
         outcomes = [
-            preparations.run(kill_at, str(tmp_path), *text)
+            preparations.run(kill_at, str(tmp_path), options)
             for kill_at in (int(first), 3, NEVER)  # twice, and then not at all
         ]
         assert outcomes[0].returncode == -signal.SIGKILL
         assert outcomes[-1].returncode == 0, outcomes[-1].stderr
         assert contents(tmp_path / "s") == expected, f"killed at {first} of {n_moments}"
+    assert ("labels/codes.npy" in expected) == ("label" in options)
 
 
 def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import secrets
@@ -11,10 +12,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["check_place", "clear_unfinished", "lock", "open_atomically", "write_atomically"]
+__all__ = [
+    "FOLDER_LOCK",
+    "check_place",
+    "clear_unfinished",
+    "lock",
+    "lock_folder",
+    "open_atomically",
+    "write_atomically",
+]
 
 _SIGN = "[0-9a-f]" * 16  # what the name of a file ends in until it is whole
 _JUST_MADE = 2.0  # seconds in which a writer has locked its file for sure
+FOLDER_LOCK = ".lock"  # in a folder that one process at a time writes to
+_HELD = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)  # of a lock, by another
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows tells text files apart
 
 
@@ -61,6 +72,22 @@ def lock(handle: int) -> None:
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
     else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def lock_folder(folder: Path) -> int:
+    """Be the only process that writes to a folder: a lock that ends when the handle that this gives
+    is closed, or with the process."""
+    handle = os.open(folder / FOLDER_LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        lock(handle)
+    except OSError as error:
+        if error.errno not in _HELD:
+            return handle  # a file system without locks
+        os.close(handle)
+        raise BlockingIOError(
+            f"another process is writing {folder}; wait for it, or name another folder"
+        ) from None
+    return handle
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ import pyarrow as pa
 from nodegp import __version__
 from nodegp.app.evaluation import Comparison
 from nodegp.app.explanation import explain
-from nodegp.app.frontend import SILENT, OptionError, Progress, check_share
+from nodegp.app.frontend import SILENT, OptionError, Progress, check_share, refuse_without
 from nodegp.app.model import DEFAULT, ModelOptions, describe, refuse_amounts
-from nodegp.app.prediction_folder import missing_parts, part_file, prediction_folder
+from nodegp.app.prediction_folder import PartFolder, missing_parts, prediction_folder
 from nodegp.app.questions import changes, require_classes
 from nodegp.disk import GraphOnDisk, StoreAddress, Threads, on_disk, using, workers
 from nodegp.disk.preprocess import fit_preprocessor
@@ -31,6 +32,8 @@ from nodegp.files import lock
 from nodegp.identity import fingerprint
 from nodegp.io import read_labels
 from nodegp.io.stored_ids import StoreIndex
+from nodegp.io.summary import class_remarks
+from nodegp.io.words import amount
 from nodegp.io.write import write_tables
 from nodegp.labels import encode
 from nodegp.model.plan import Plan, plan_filters, priors_to_weigh
@@ -38,6 +41,7 @@ from nodegp.persistence import load, save
 from nodegp.prior import FilteredFeatures, SumPrior
 from nodegp.propagation import watched
 from nodegp.store import open_store
+from nodegp.store.arrays import writing
 
 __all__ = ["StoredProject", "memory_of", "working"]
 
@@ -115,9 +119,9 @@ class StoredProject:
 
     # --- a model --------------------------------------------------------------------------------
 
-    def plan_fit(self, labels: Any, **columns: Any) -> Plan:
+    def plan_fit(self, labels: Any = None, **columns: Any) -> Plan:
         """What a fit to these labels takes."""
-        _, values = self._read(labels, None, **columns)
+        _, values = self._training_labels(labels, **columns)
         recipe, is_open = self.options.classifier(None).parts()
         if self.graph.is_dense:
             preprocessor = fit_preprocessor(recipe.preprocessing, self.graph.store)
@@ -136,12 +140,17 @@ class StoredProject:
         n_labels, n_nodes = len(model.observations.nodes), self.graph.n_nodes
         return plan_filters(self.graph, model.preprocessor, priors, n_labels, n_nodes)
 
-    def fit(self, labels: Any, classes_anyway: bool = False, **columns: Any) -> dict[str, Any]:
-        """Fit a model to a table of ids and labels; ``columns`` as in
-        :func:`nodegp.io.read_labels`."""
-        places, values = self._read(labels, None, **columns)
+    def fit(
+        self, labels: Any = None, classes_anyway: bool = False, **columns: Any
+    ) -> dict[str, Any]:
+        """Fit a model to a table of ids and labels, or else to the labels that the graph was
+        prepared with; ``columns`` as in :func:`nodegp.io.read_labels`."""
+        places, values = self._training_labels(labels, **columns)
+        counts = Counter(values.tolist())
         if not classes_anyway:
-            refuse_amounts(sorted(set(values.tolist())), len(values))
+            refuse_amounts(sorted(counts), len(values))
+        for remark in class_remarks({name: counts[name] for name in sorted(counts)}):
+            self.progress.note(remark)
         model, started = self.options.classifier(None), time.perf_counter()
         with self.progress.stage("fitting"), watched(self.progress.note):
             model.fit(self.graph.store, (self._ids(places), values))
@@ -173,7 +182,18 @@ class StoredProject:
         Files of the same model that are there already, of a run that was killed, are kept."""
         check_share(coverage=coverage, abstain_below=abstain_below)
         model, store = self._fitted, self.graph.store
-        place = prediction_folder(Path(folder), force)
+        with prediction_folder(Path(folder), force) as place:
+            self._predict(model, place.absolute(), coverage, abstain_below)
+        return {"predictions": store.n_nodes, "files": store.n_parts}
+
+    def _predict(
+        self,
+        model: GraphGPClassifier,
+        place: Path,
+        coverage: float | None,
+        abstain_below: float | None,
+    ) -> None:
+        store = self.graph.store
         with watched(self.progress.note):
             _make_filtered(model)  # here, and not in each of the tasks
         chosen, address = workers(), StoreAddress.of(store)
@@ -183,24 +203,25 @@ class StoredProject:
             chosen = Threads(1, chosen.memory)
         # By way of a file: tasks stay small, whoever does them.
         file = _clear_models(store.path.absolute() / "work") / f".model-{secrets.token_hex(8)}"
-        fixed = (file, place.absolute(), coverage, abstain_below)
+        fixed = (file, PartFolder(place), coverage, abstain_below)
         held = ExitStack()
         try:
-            save(model, file)
+            with writing(file):
+                save(model, file)
             with suppress(OSError):  # a file system without locks
                 lock(held.enter_context(file.open("rb")).fileno())
             asked = [store.fingerprint, coverage, abstain_below, __version__]
             missing = missing_parts(place, store, fingerprint(_hash_of(file), asked))
             if len(missing) < store.n_parts:
-                there = store.n_parts - len(missing)
-                self.progress.note(f"{there:,} of {store.n_parts:,} files exist already")
+                there, files = store.n_parts - len(missing), amount(store.n_parts, "file")
+                exist = "exists" if there == 1 else "exist"
+                self.progress.note(f"{there:,} of {files} {exist} already")
             tasks = [(address, part, *fixed) for part in missing]
             with self.progress.stage("predicting"), watched(self.progress.note):
                 chosen.run(predict_part, tasks)
         finally:
             held.close()
             file.unlink(missing_ok=True)
-        return {"predictions": store.n_nodes, "files": store.n_parts}
 
     def explain(
         self, node: Any, for_class: Any = None, n: int = 8, show: Any = None
@@ -233,7 +254,9 @@ class StoredProject:
             )
         if not fresh.all():
             seen = int((~fresh).sum())
-            self.progress.note(f"{seen:,} labels of {labels} are training labels and are left out")
+            one = f"label of {labels} is a training label and is"
+            many = f"labels of {labels} are training labels and are"
+            self.progress.note(f"{amount(seen, one, many)} left out")
         places, values = places[fresh], values[fresh]
         require_classes(str(labels), values, model.classes_.tolist())
         order = np.argsort(places)
@@ -254,6 +277,27 @@ class StoredProject:
 
     def _ids(self, nodes: np.ndarray) -> np.ndarray:
         return self.graph.store.ids_at(nodes) if self.graph.store.has_ids else nodes
+
+    def _training_labels(self, labels: Any, **columns: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes and labels of a table, or those that the graph was prepared with."""
+        if labels is not None:
+            return self._read(labels, None, **columns)
+        store, wanted = self.graph.store, columns.pop("label", None)
+        if store.label_name is None:
+            raise OptionError(
+                f"{store.path} was prepared without labels: say where they are with `labels`, a "
+                "table of ids and labels, or prepare it again with `label`, their column",
+                *("labels", "label"),
+            )
+        if wanted not in (None, store.label_name):
+            raise OptionError(
+                f"{store.path} has the labels of column {store.label_name!r}, not of {wanted!r}: "
+                "leave `label` out, prepare it again with that column, or give a table of ids and "
+                "labels with `labels`",
+                *("label", "labels"),
+            )
+        refuse_without("labels", "the stored graph has its labels", columns)
+        return store.labelled()
 
     def _read(self, labels: Any, classes: Any, **columns: Any) -> tuple[np.ndarray, np.ndarray]:
         columns = {name: value for name, value in columns.items() if value is not None}
@@ -285,7 +329,7 @@ def predict_part(
     address: StoreAddress,
     part: int,
     model: Path,
-    folder: Path,
+    folder: PartFolder,
     coverage: float | None,
     abstain_below: float | None,
 ) -> None:
@@ -295,7 +339,8 @@ def predict_part(
     tables = _model_at(model).predict_frames(
         store, np.arange(rows.start, rows.stop), coverage=coverage, abstain_below=abstain_below
     )
-    write_tables(part_file(folder, part), tables)
+    with writing(folder.file(part)):
+        write_tables(folder.file(part), tables)
 
 
 def _clear_models(folder: Path) -> Path:

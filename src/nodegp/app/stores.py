@@ -70,6 +70,9 @@ def _described(store: StoredGraph) -> dict[str, Any]:
         "self_loops": rows["self_loops"],
         "zero_weights": rows["zero_weights"],
         "unknown_edges": rows["unknown"],
+        "labels": 0 if store.manifest.labels is None else store.manifest.labels.n_labels,
+        "classes": 0 if store.manifest.labels is None else store.manifest.labels.n_classes,
+        "label": store.label_name,
         "left_out": store.manifest.source["left_out"],
         "fingerprint": store.fingerprint,
     }
@@ -88,10 +91,14 @@ def store_facts(result: dict[str, Any]) -> Sequence[tuple[str, str]]:
     features = "none"
     if result["features"]:
         features = amount(result["features"], f"{result['feature_kind']} column")
-    return [
+    facts = [
         ("nodes", f"{result['nodes']:,}"),
         ("edges", f"{result['edges']:,}{rows}"),
         ("features", features),
         ("parts", f"{result['parts']:,}, {size_in_words(result['bytes'])}"),
         ("seconds", f"{result['seconds']:.1f}"),
     ]
+    if result["labels"]:
+        classes = amount(result["classes"], "class", "classes")
+        facts.insert(3, ("labels", f"{result['labels']:,} in {classes}, of {result['label']}"))
+    return facts

@@ -29,6 +29,8 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "fit labels": "Table of ids and labels, if the node table has no label column.",
         "label label": "Column of labels that exist already; empty cells are unlabelled nodes.",
         "label labels": "Table of ids and labels that exist already.",
+        "prepare label": "Column of labels, which are stored for `nodegp fit --store` and are not "
+        "used as a feature; empty cells are unlabelled nodes.",
         "source": "Column with one end of each edge; the first column by default.",
         "target": "Column with the other end; the second column by default.",
         "weight": "Column of edge weights.",
@@ -38,7 +40,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "prepare features": "Feature columns, separated by commas; by default all columns of "
         "numbers or lists of numbers that do not look like ids. 'none' uses no column.",
         "exclude": "Columns not to use as features.",
-        "prepare exclude": "Columns not to use as features, such as labels.",
+        "prepare exclude": "Columns not to use as features, such as other labels.",
         "fit show": "Columns to display for a node, such as its title; text columns by default.",
         "label show": "Columns to display for a node, the title first; by default those stored in "
         "the model, or text columns.",

@@ -55,8 +55,6 @@ def fit(
     from nodegp.cli.models import model_facts
 
     labels = tables.pop("labels")
-    if labels is None:
-        raise ValueError("say where the labels are: --labels FILE, a table of ids and labels")
     columns = {name: tables.pop(name) for name in ("id", "label", "sep", "encoding")}
     columns["ignore_unknown"] = tables.pop("ignore_unknown")
     _refuse(tables, "a stored graph has its nodes, edges and features")

@@ -11,17 +11,18 @@ _PLAN = "What was found, and what it needs"
 
 
 @takes(
-    "nodes! edges! out! id source target weight features exclude text svd ignore_unknown memory "
-    "sep encoding force dry_run as_json quiet"
+    "nodes! edges! out! id label source target weight features exclude text svd ignore_unknown "
+    "memory sep encoding force dry_run as_json quiet"
 )
 def prepare(nodes, edges, out, force, dry_run, as_json, quiet, **options):
     """Turn tables of any size into a stored graph: a folder that is read one part at a time.
 
     For graphs that do not fit in memory. Nodes and edges are files or folders of files, Parquet or
     CSV; the files of a folder are read in alphabetical order. There is a row per node with its id
-    and features, and a row per edge with two ids. Leave out the label column with --exclude.
+    and features, and a row per edge with two ids. Name the label column in --label: labels are
+    stored for `nodegp fit --store`. Leave out other columns that give the answer with --exclude.
 
-    nodegp prepare --nodes papers/ --edges cites/ --exclude topic -o store/
+    nodegp prepare --nodes papers/ --edges cites/ --label topic -o store/
 
     Edges are treated as in `nodegp fit`: they are undirected, duplicates keep the largest weight,
     and self-loops are dropped. Numeric features are stored as they are; missing values are an

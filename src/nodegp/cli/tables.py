@@ -55,12 +55,15 @@ def fit(
     does not contain it. Filtered features are kept in the store, so that the next fit, with other
     labels, takes seconds.
 
-    nodegp fit --store store --labels labels.csv --memory 4GiB -o topics.nodegp
+    nodegp fit --store store --memory 4GiB -o topics.nodegp
+
+    It learns from the labels that the graph was prepared with (`nodegp prepare --label`), or from
+    those of a table: --labels.
     """
     from nodegp.app import ModelOptions, Project
     from nodegp.app.outputs import check_model_place
 
-    if tables["label"] is None and tables["labels"] is None:
+    if store is None and tables["label"] is None and tables["labels"] is None:
         raise ValueError("say where the labels are: --label COLUMN, or --labels FILE")
     check_model_place(out, table_files(tables), force)
     options = ModelOptions(recipe, likelihood=likelihood, filter=filter, seed=seed)

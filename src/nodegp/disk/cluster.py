@@ -127,19 +127,25 @@ class Cluster:
                 future.result()
 
     def _check_folders(self, tasks: Sequence[tuple[Any, ...]]) -> None:
-        """Say it in words where a worker does not see the graph that a task is about."""
+        """Say it in words where a worker does not see the graph that a task is about, or what is
+        written beside it: a file that is there already shows whether it does."""
         stores = {item.store_path for item in tasks[0] if hasattr(item, "store_path")}
-        for path in stores - self._seen:
+        needed = {path / "manifest.json": "store" for path in sorted(stores - self._seen)}
+        for item in tasks[0]:
+            if hasattr(item, "shared_file"):
+                needed[item.shared_file] = "folder"
+        for path, what in needed.items():
             answers = self.client.run(sees, str(path.absolute()))
             blind = [name for name, is_seen in answers.items() if not is_seen]
             if blind:
                 raise ValueError(
                     f"{len(blind)} of {len(answers)} Dask workers, such as {blind[0]}, do not see "
-                    f"{path.absolute()}: put the store where all machines have it under one path"
+                    f"{path.parent.absolute()}, or may not write there: put the {what} where all "
+                    "machines have it under one path"
                 )
-            self._seen.add(path)
+        self._seen |= stores
 
 
 def sees(path: str) -> bool:
-    """Whether this process can read a store and write to it."""
-    return (Path(path) / "manifest.json").is_file() and os.access(path, os.W_OK)
+    """Whether this process finds a file, and may write beside it."""
+    return Path(path).is_file() and os.access(Path(path).parent, os.W_OK)

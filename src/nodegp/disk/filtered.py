@@ -45,10 +45,11 @@ def block_width(store: StoredGraph, n_columns: int, itemsize: int, chosen: Worke
     width = int(room // (itemsize * max(store.n_nodes, 1)))
     if width < 1:
         needed = chosen.n_places * store.n_nodes * (itemsize + 16) / _SHARE
+        processes = f"{chosen.n_places} process{'es' * (chosen.n_places != 1)}"
         raise ValueError(
             f"one column of {store.n_nodes:,} nodes takes {needed / 2**30:.2f} GiB of memory over "
-            f"{chosen.n_places} processes, and {chosen.memory / 2**30:.2f} are allowed; give more "
-            "with --memory (in Python nodegp.disk.using(memory=...)), or fewer processes"
+            f"{processes}, and {chosen.memory / 2**30:.2f} are allowed; give more with --memory "
+            "(in Python nodegp.disk.using(memory=...)), or fewer processes"
         )
     # Even blocks, and one for each process before any has two, if they are not too narrow for that.
     apart = max(min(chosen.n_places, n_columns // _NARROWEST), 1)
@@ -68,13 +69,10 @@ class FilteredMatrix:
         preprocessor: Preprocessor,
         recursion: Recursion,
         dtype: torch.dtype,
-        in_double: bool = False,
     ):
         self._store, self._preprocessor = store, preprocessor
         self._recursion, self._dtype = recursion, dtype
-        # Of what is handed out; files are as they are.
-        is_single = dtype == torch.float32 and not in_double
-        self.dtype = np.dtype(np.float32 if is_single else np.float64)
+        self.dtype = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
         self.shape = (store.n_nodes, preprocessor.n_features)
         numbers = [list(recursion.terms), recursion.self_loops, recursion.discount, recursion.own]
         key = fingerprint(store.fingerprint, preprocessor.fingerprint, numbers, str(dtype))

@@ -84,9 +84,10 @@ class ColumnJob:
 def make_source(job: ColumnJob, part: int) -> None:
     """Preprocess some columns of a part, and divide them by the power of degrees."""
     rows = job.store.rows_of(part)
-    features = FeatureRows(StoredMatrix(job.store), job.preprocessor)
+    in_double = job.dtype == torch.float64
+    features = FeatureRows(StoredMatrix(job.store), job.preprocessor, in_double=in_double)
     chosen = features.select(np.arange(rows.start, rows.stop))
-    kind = np.float32 if job.dtype == torch.float32 else np.float64
+    kind = np.float64 if in_double else np.float32
     values = np.ascontiguousarray(chosen.columns(slice(job.start, job.stop)), dtype=kind)
     x = torch.from_numpy(values)
     if job.recursion.discount != 0:

@@ -14,7 +14,8 @@ __all__ = ["stored_observations"]
 
 _HOW = (
     "labels of a stored graph are pairs: a dict of id: label, a list of (id, label), or a tuple of "
-    "ids and labels; where nodes have no ids, their numbers"
+    "ids and labels; where nodes have no ids, their numbers. Those that it was prepared with are "
+    "store.labels"
 )
 
 

@@ -31,6 +31,7 @@ from nodegp.io.tables import Column, Table, is_list, is_text
 __all__ = ["Columns", "look"]
 
 _LOOKED_AT = 1 << 14  # rows
+_LABEL = "the label"
 _SINGLE = (pa.float16(), pa.float32(), pa.bool_(), pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
 
 
@@ -94,6 +95,7 @@ class Columns:
 def look(
     source: Source,
     id_name: str,
+    label_name: str | None,
     features: Sequence[Column] | None,
     exclude: Sequence[Column] | None,
     text: Sequence[Column] | None,
@@ -102,11 +104,12 @@ def look(
     but for those that name their rows."""
     file = source.files[0]
     named = {FEATURE: features, CATEGORY: None, TEXT: text, EXCLUDED: exclude}
-    uses = named_columns(file, {id_name: "the id"}, named)
-    excluded = [name for name, use in uses.items() if use == EXCLUDED]
-    wanted = [name for name in file.names if name not in excluded]
+    other_uses = {id_name: "the id"} | ({} if label_name is None else {label_name: _LABEL})
+    uses = named_columns(file, other_uses, named)
+    no_features = [name for name, use in uses.items() if use in (EXCLUDED, _LABEL)]
+    wanted = [name for name in file.names if name not in no_features]
     if features is not None:
-        wanted = [name for name, use in uses.items() if use != EXCLUDED]
+        wanted = [name for name in uses if name not in no_features]
     as_text = {name: pa.string() for name, use in uses.items() if use in (TEXT, "the id")}
     table = next(islice(file.batches(wanted, as_text, _LOOKED_AT), 1), None)
     if table is None:

@@ -42,10 +42,17 @@ class Plan:
     text_bytes: int  # of text files
     features: str  # in words
     left_out: dict[str, str]
+    label: str | None = None  # the column of labels
 
     @classmethod
     def of(
-        cls, nodes: Source, edges: Source, columns: Columns, weighted: bool, svd: int | None
+        cls,
+        nodes: Source,
+        edges: Source,
+        columns: Columns,
+        weighted: bool,
+        svd: int | None,
+        label: str | None = None,
     ) -> Plan:
         counted = [_rows(file) for file in (*nodes.files, *edges.files)]
         n_nodes = sum(rows for rows, _ in counted[: len(nodes.files)])
@@ -68,6 +75,7 @@ class Plan:
             text_bytes=sum(path.stat().st_size for path in texts),
             features="; ".join(words) or "none",
             left_out=columns.left_out,
+            label=label,
         )
 
     @property
@@ -95,11 +103,13 @@ class Plan:
         size, peak = map(size_in_words, (self.store_bytes, self.peak_bytes))
         facts = [
             ("nodes", f"{about}{self.n_nodes:,}"),
-            ("edges", f"{about}{self.n_edges:,} rows{', with weights' * self.is_weighted}"),
+            ("edges", f"{about}{amount(self.n_edges, 'row')}{', with weights' * self.is_weighted}"),
             ("features", self.features),
             ("disk", f"{size} for the store, up to {peak} while it is made"),
             ("time", f"about {_time(self.seconds)} on two cores and a disk of 1 GB/s"),
         ]
+        if self.label is not None:
+            facts.insert(3, ("labels", f"those of column {self.label}"))
         if self.left_out:
             reasons = listed([f"{name} ({why})" for name, why in self.left_out.items()])
             facts.insert(3, ("left out", reasons))
@@ -114,7 +124,7 @@ def size_in_words(n_bytes: float) -> str:
 
 def _time(seconds: float) -> str:
     if seconds < 90:
-        return f"{max(seconds, 1):.0f} seconds"
+        return amount(round(max(seconds, 1)), "second")
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 

@@ -17,12 +17,13 @@ from typing import Any
 from nodegp.budget import bytes_of
 from nodegp.ingest.columns import Columns, look
 from nodegp.ingest.edges import EdgeReader
+from nodegp.ingest.labels import LabelColumn, find_labels
 from nodegp.ingest.node_ids import NodeIds
 from nodegp.ingest.plan import Plan, size_in_words
 from nodegp.ingest.sources import Source
 from nodegp.ingest.wide import WideFeatures
 from nodegp.io.tables import Column
-from nodegp.io.words import listed
+from nodegp.io.words import amount, listed
 from nodegp.store import StoredGraph, open_store
 from nodegp.store.assembling import (
     cut_rows,
@@ -31,8 +32,8 @@ from nodegp.store.assembling import (
     write_feature_parts,
 )
 from nodegp.store.building import Building
-from nodegp.store.manifest import FeatureKind
-from nodegp.store.parts import PART_ENTRIES, finish_store, largest_rows
+from nodegp.store.manifest import FeatureKind, LabelKind
+from nodegp.store.parts import PART_ENTRIES, Records, finish_store, largest_rows
 from nodegp.store.runs import MOST_NODES
 
 __all__ = ["Preparation", "prepare"]
@@ -50,6 +51,7 @@ def prepare(
     path: str | Path,
     *,
     id: Column | None = None,
+    label: Column | None = None,
     source: Column | None = None,
     target: Column | None = None,
     weight: Column | None = None,
@@ -78,12 +80,14 @@ def prepare(
         in alphabetical order; nodes keep the order of their rows.
     path : folder of the store
     id : column of the nodes' ids, whole numbers or text; by default the first
+    label : column of class labels, empty where there is none: kept as pairs of node and label,
+        which ``store.labels`` gives, and no feature
     source, target : columns of ids of the edges; by default the first two
     weight : column of weights of the edges
     features : feature columns; by default all columns of numbers, or of lists of equally many
         numbers, that do not look like ids. List them if there are columns that must not be used: a
         column of labels among the features would leak the answer. ``[]`` means none.
-    exclude : columns not to use as features, such as labels
+    exclude : columns not to use as features, such as other labels
     text : text columns, whose words become features
         Words are identified by a 20-bit hash; of those in at least two nodes, the 65,536 most
         frequent of each column are kept. Lists of whole numbers of varying length are indices of
@@ -99,9 +103,9 @@ def prepare(
     progress : a function that gets lines of text about the progress
     """
     preparation = Preparation.of(
-        nodes, edges, path, id=id, source=source, target=target, weight=weight, features=features,
-        exclude=exclude, text=text, svd=svd, ignore_unknown=ignore_unknown, memory=memory,
-        part_entries=part_entries, sep=sep, encoding=encoding,
+        nodes, edges, path, id=id, label=label, source=source, target=target, weight=weight,
+        features=features, exclude=exclude, text=text, svd=svd, ignore_unknown=ignore_unknown,
+        memory=memory, part_entries=part_entries, sep=sep, encoding=encoding,
     )  # fmt: skip
     return preparation.run(force, progress)
 
@@ -114,6 +118,7 @@ class Preparation:
     nodes: Source
     edges: Source
     id_names: list[str]  # of each file of nodes
+    label_names: list[str] | None  # the same
     ends: tuple[Column, Column]
     weight: Column | None
     columns: Columns
@@ -142,8 +147,10 @@ class Preparation:
         node_tables = Source.open(nodes, "nodes", sep, encoding)
         edge_tables = Source.open(edges, "edges", sep, encoding)
         id_names = [file.find_id(options["id"]) for file in node_tables.files]
+        label_names = find_labels(node_tables, options.setdefault("label", None), id_names)
         named = (options["features"], options["exclude"], options["text"])
-        columns = look(node_tables, id_names[0], *named)
+        label = None if label_names is None else label_names[0]
+        columns = look(node_tables, id_names[0], label, *named)
         ends = tuple(
             default if column is None else column
             for column, default in ((options["source"], 1), (options["target"], 2))
@@ -161,14 +168,16 @@ class Preparation:
         settings = {**options, "tables": [node_tables.marks(), edge_tables.marks()]}
         settings["path"], settings["memory"] = None, None  # neither changes the result
         return cls(
-            Path(path), columns.source, edge_tables, id_names, (ends[0], ends[1]),
+            Path(path), columns.source, edge_tables, id_names, label_names, (ends[0], ends[1]),
             options["weight"], columns, svd, options["ignore_unknown"], memory, part_entries,
             settings,
         )  # fmt: skip
 
     def plan(self) -> Plan:
         """What it will take."""
-        return Plan.of(self.nodes, self.edges, self.columns, self.weight is not None, self.svd)
+        label = None if self.label_names is None else self.label_names[0]
+        is_weighted = self.weight is not None
+        return Plan.of(self.nodes, self.edges, self.columns, is_weighted, self.svd, label)
 
     def run(self, force: bool = False, progress: Tell | None = None) -> StoredGraph:
         """Make the store, or go on with it."""
@@ -189,16 +198,17 @@ class Preparation:
     def _write(self, building: Building, say: _Teller) -> None:
         entries = max(min(self.memory // _BYTES_OF_ENTRY, 1 << 25), 1 << 16)
         ids = NodeIds(building, self.nodes, self.id_names)
-        ids.read(lambda n: say(f"ids of {n:,} nodes"))
+        ids.read(lambda n: say(f"ids of {amount(n, 'node')}"))
         if ids.n_nodes >= MOST_NODES:
             raise ValueError(f"{ids.n_nodes:,} nodes are more than a store can have (2**32)")
         ids.write_index(entries)
-        say.now(f"{ids.n_nodes:,} nodes")
+        say.now(amount(ids.n_nodes, "node"))
+        labels, label_files = self._write_labels(building, ids.n_nodes, say)
         reader = EdgeReader(
             building, self.edges, ids, self.ends, self.weight, self.ignore_unknown, entries
         )
-        runs, counts = reader.read(lambda n: say(f"{n:,} edges read"))
-        say.now(f"{counts['rows']:,} rows of edges read")
+        runs, counts = reader.read(lambda n: say(f"{amount(n, 'edge')} read"))
+        say.now(f"{amount(counts['rows'], 'row')} of edges read")
         wide = self._wide(building, say)
         n_columns = len(self.columns.dense_names) + (self.svd or 0)
         boundaries = write_edges(
@@ -210,14 +220,15 @@ class Preparation:
         files = building.files()
         if kind is not None:
             files |= write_column_statistics(building, len(boundaries) - 1)
-        files |= ids.write_parts(boundaries)
+        files |= ids.write_parts(boundaries) | label_files
         said = self._said(counts)
         has_weights = self.weight is not None
         manifest = finish_store(
-            building.folder, boundaries, files, has_weights, kind, ids.said, said
+            building.folder, boundaries, files, has_weights, kind, ids.said, said, labels
         )
         building.finish()
-        say.now(f"{manifest.n_edges:,} edges in {manifest.n_parts:,} parts")
+        edges, parts = amount(manifest.n_edges, "edge"), amount(manifest.n_parts, "part")
+        say.now(f"{edges} in {parts}")
 
     def _said(self, counts: dict[str, int]) -> dict[str, Any]:
         """What the manifest says of what came in; finish_store adds what is left of it."""
@@ -229,6 +240,21 @@ class Preparation:
             "left_out": self.columns.left_out,
             "id": self.id_names[0],
         }
+
+    def _write_labels(
+        self, building: Building, n_nodes: int, say: _Teller
+    ) -> tuple[LabelKind | None, Records]:
+        if self.label_names is None:
+            return None, {}
+        by_name = [self.settings[name] for name in ("id", "label")]
+        by_name += [name for what in ("features", "text") for name in self.settings[what] or ()]
+        is_named = self.nodes.files[0].has_names(by_name)
+        column = LabelColumn(building, self.nodes, self.label_names, is_named)
+        column.read(lambda n: say(f"labels of {amount(n, 'node')}"))
+        kind, files = column.write(n_nodes)
+        classes = amount(kind.n_classes, "class", "classes")
+        say.now(f"{amount(kind.n_labels, 'label')} in {classes}")
+        return kind, files
 
     def _wide(self, building: Building, say: _Teller) -> WideFeatures | None:
         if not self.columns.wide_names:

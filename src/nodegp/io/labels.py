@@ -13,7 +13,16 @@ from nodegp.io.ids import TEXT, Index, as_names, ids_of, names_of, without_empty
 from nodegp.io.tables import Column, Table, TableFile
 from nodegp.io.unknown import check_unknown, refuse_first_row
 
-__all__ = ["GAP", "file_labels", "label_name_in", "read_labels", "table_labels", "targets_of"]
+__all__ = [
+    "GAP",
+    "classes_of",
+    "file_labels",
+    "label_name_in",
+    "read_labels",
+    "table_labels",
+    "targets_of",
+    "written_labels",
+]
 
 _Columns = tuple[Column | None, Column | None]  # of ids and of labels
 
@@ -151,11 +160,25 @@ def label_name_in(file: TableFile, label: Column | None, usual: Column | None = 
     )
 
 
-def _label_column(table: Table, column: str) -> pa.ChunkedArray:
-    """A column of labels as int64 or text, null where there is none."""
-    labels, where = names_of(table, column, "labels"), table.where(column)
+def written_labels(table: Table, column: str) -> pa.ChunkedArray:
+    """The labels of some rows as they are written, whole numbers or text, null where there is none.
+    What they are in the end is a matter of all rows: see :func:`classes_of`."""
+    labels = names_of(table, column, "labels")
     if labels.type == TEXT and not table.is_text:
         labels = without_empty(pc.utf8_trim_whitespace(labels))  # as in a text file
+    return labels
+
+
+def classes_of(written: pa.Array, file: TableFile, column: str) -> np.ndarray:
+    """What each of the different labels that a column has been found to have is: int64 or text, as
+    if the whole column were read at once."""
+    labels = _label_column(Table(file, pa.table({column: written})), column)
+    return labels.to_numpy()
+
+
+def _label_column(table: Table, column: str) -> pa.ChunkedArray:
+    """A column of labels as int64 or text, null where there is none."""
+    labels, where = written_labels(table, column), table.where(column)
     if labels.null_count == len(labels):
         raise ValueError(
             f"{where} is empty: no node has a label. Fill some in, or do not name a label column."

@@ -14,7 +14,7 @@ from nodegp.graph import Graph
 from nodegp.io.encoder import Encoder
 from nodegp.io.words import amount, listed
 
-__all__ = ["MANY_CLASSES", "Summary", "no_features_of", "summarise"]
+__all__ = ["MANY_CLASSES", "Summary", "class_remarks", "no_features_of", "summarise"]
 
 MANY_CLASSES = 20  # classes: most data sets have fewer
 _NO_LABEL = frozenset(
@@ -83,19 +83,7 @@ class Summary:
 
     def remarks(self) -> list[str]:
         """What looks like a mistake, or like too little to learn from."""
-        classes = {str(name): count for name, count in (self.classes or {}).items()}
-        remarks = [
-            f"{name!r} is read as a class, with {amount(count, 'label')}; leave the cell empty if "
-            "the class is unknown"
-            for name, count in classes.items()
-            if name.strip().lower() in _NO_LABEL
-        ]
-        alike = Counter(name.casefold() for name in classes)
-        remarks += [
-            f"class {name!r} differs from another only in upper and lower case"
-            for name in sorted(classes)
-            if alike[name.casefold()] > 1
-        ]
+        remarks = _about_names(self.classes or {})
         texts = [name for name, why in self.left_out.items() if why == "text"]
         if not self.features and texts:
             remarks.append(
@@ -110,17 +98,7 @@ class Summary:
         ]
         if self.identifiers:
             remarks.append(no_features_of(self.identifiers))
-        lone = [name for name, count in classes.items() if count < 2]
-        if len(classes) > MANY_CLASSES and len(classes) > self.labelled / 5:
-            remarks.append(
-                f"there are {len(classes):,} classes among {self.labelled:,} labels; is this the "
-                "right column?"
-            )
-        elif lone:
-            remarks.append(
-                f"there is only one label of {listed(lone)}: its accuracy cannot be estimated"
-            )
-        return remarks
+        return remarks + _about_counts(self.classes or {})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; classes are a list, since their names may be numbers."""
@@ -128,6 +106,40 @@ class Summary:
         if self.classes is not None:
             data["classes"] = [{"label": k, "count": v} for k, v in self.classes.items()]
         return data
+
+
+def class_remarks(classes: Mapping[Any, int]) -> list[str]:
+    """What looks like a mistake in labels, counted by class, or like too few of them."""
+    return _about_names(classes) + _about_counts(classes)
+
+
+def _about_names(classes: Mapping[Any, int]) -> list[str]:
+    counts = {str(name): count for name, count in classes.items()}
+    remarks = [
+        f"{name!r} is read as a class, with {amount(count, 'label')}; leave the cell empty if the "
+        "class is unknown"
+        for name, count in counts.items()
+        if name.strip().lower() in _NO_LABEL
+    ]
+    alike = Counter(name.casefold() for name in counts)
+    return remarks + [
+        f"class {name!r} differs from another only in upper and lower case"
+        for name in sorted(counts)
+        if alike[name.casefold()] > 1
+    ]
+
+
+def _about_counts(classes: Mapping[Any, int]) -> list[str]:
+    n_labels = sum(classes.values())
+    lone = [str(name) for name, count in classes.items() if count < 2]
+    if len(classes) > MANY_CLASSES and len(classes) > n_labels / 5:
+        return [
+            f"there are {len(classes):,} classes among {n_labels:,} labels; is this the right "
+            "column?"
+        ]
+    if lone:
+        return [f"there is only one label of {listed(lone)}: its accuracy cannot be estimated"]
+    return []
 
 
 def no_features_of(identifiers: Mapping[str, str]) -> str:

@@ -30,6 +30,7 @@ from nodegp.prior import (
     make_prior,
 )
 from nodegp.propagation import FilterPolynomial
+from nodegp.store import StoredGraph
 
 __all__ = ["Plan", "Step", "left_out_views", "plan_filters", "priors_to_weigh"]
 
@@ -47,6 +48,8 @@ class Step:
     order: int
     n_columns: int
     width: int  # columns at a time
+    itemsize: int  # bytes of a number
+    self_loops: bool
     is_made: bool
 
     @property
@@ -73,7 +76,8 @@ class Plan:
                 step.name,
                 "is there already"
                 if step.is_made
-                else f"{step.order} hops of {step.n_columns} columns, {step.width} at a time",
+                else f"{_amount(step.order, 'hop')} of {_amount(step.n_columns, 'column')}, "
+                f"{step.width} at a time",
             )
             for step in self.steps
         ]
@@ -109,24 +113,31 @@ def plan_filters(
     """What it takes to have the filtered features that some priors ask for, and to predict so many
     nodes with them. ``is_open``: the priors are views that are to be weighed."""
     store, chosen, domain = graph.store, workers(), domain_of(graph, preprocessor)
-    steps: dict[FilterPolynomial, Step] = {}
-    for name, polynomial in _polynomials(priors):
-        if polynomial not in steps:
-            steps[polynomial] = _step(domain, name, polynomial, n_labels)
-    itemsize = 4 if domain.n_nodes * domain.n_columns > 2**19 else 8
-    kind = torch.float32 if itemsize == 4 else torch.float64
+    steps: dict[tuple[FilterPolynomial, bool], Step] = {}
+    for name, view, polynomial in _polynomials(priors, domain):
+        key = polynomial, view.in_double
+        if key not in steps:
+            steps[key] = _step(view, name, polynomial, n_labels)
     todo = [step for step in steps.values() if not step.is_made]
     passes = sum(step.passes for step in todo)
-    edges = ScaledParts(store, False, kind).n_bytes
-    columns = sum(step.order * step.n_columns for step in todo) * store.n_nodes * itemsize
-    answers = sum(2 * step.n_columns for step in todo) * store.n_nodes * itemsize
-    read = passes * edges + 3 * columns + (2 * answers)
-    written = edges * bool(passes) + columns + answers
-    width = max((step.width for step in todo), default=0)
+    # Rows of the operator, which are written once, whatever filters pass over them.
+    edges = {
+        (step.self_loops, step.itemsize): _operator_bytes(store, step)
+        for step in todo
+        if step.order
+    }
+    columns = sum(step.order * step.n_columns * step.itemsize for step in todo) * store.n_nodes
+    answers = sum(2 * step.n_columns * step.itemsize for step in todo) * store.n_nodes
+    read = sum(step.passes * _operator_bytes(store, step) for step in todo)
+    read += 3 * columns + 2 * answers
+    written = sum(edges.values()) + columns + answers
+    width = max((step.width * step.itemsize for step in todo), default=0)  # bytes of a node
+    itemsize = max((step.itemsize for step in todo), default=4)
     largest = max((int(n) for n in np.diff(store.boundaries)), default=0)
-    part = edges // max(store.n_parts, 1) + 4 * itemsize * largest * max(width, domain.n_columns)
+    part = max(edges.values(), default=0) // max(store.n_parts, 1)
+    part += 4 * largest * max(width, itemsize * domain.n_columns)
     memory = (
-        chosen.n_places * (_PROCESS + 16 * store.n_nodes + itemsize * store.n_nodes * width)
+        chosen.n_places * (_PROCESS + 16 * store.n_nodes + store.n_nodes * width)
         + chosen.n_threads * part
     )
     products = sum(step.order * step.n_columns for step in todo) * store.n_entries
@@ -160,13 +171,21 @@ def left_out_views(domain: Domain) -> tuple[str, ...]:
     )
 
 
-def _polynomials(priors: Sequence[tuple[str, Prior]]) -> list[tuple[str, FilterPolynomial]]:
+def _polynomials(
+    priors: Sequence[tuple[str, Prior]], domain: Domain
+) -> list[tuple[str, Domain, FilterPolynomial]]:
+    """The filters that priors ask for, each with the nodes in the precision that it takes."""
     found = []
     for name, prior in priors:
         for part in prior.parts if isinstance(prior, SumPrior) else (prior,):
             if isinstance(part, FilteredFeatures):
-                found.append((name, part.filter.polynomial()))
+                found.append((name, part.where(domain), part.filter.polynomial()))
     return found
+
+
+def _operator_bytes(store: StoredGraph, step: Step) -> int:
+    kind = torch.float32 if step.itemsize == 4 else torch.float64
+    return ScaledParts(store, step.self_loops, kind).n_bytes
 
 
 def _step(domain: Domain, name: str, polynomial: FilterPolynomial, n_labels: int) -> Step:
@@ -174,14 +193,20 @@ def _step(domain: Domain, name: str, polynomial: FilterPolynomial, n_labels: int
     if isinstance(domain, StoredDomain):
         matrix, store = domain.matrix(polynomial), domain.graph.store
         width = block_width(store, n_columns, matrix.itemsize, workers())
-        return Step(name, order, n_columns, width, matrix.is_made)
+        made = matrix.itemsize, polynomial.self_loops, matrix.is_made
+        return Step(name, order, n_columns, width, *made)
     # Labels go out and come back.
     operator = domain.operator(polynomial.self_loops)
     first = next(iter(operator.column_blocks(max(n_labels, 1))))
-    return Step(name, order, 2 * n_labels, first.stop, False)
+    itemsize = np.dtype(domain.rows.precision).itemsize
+    return Step(name, order, 2 * n_labels, first.stop, itemsize, polynomial.self_loops, False)
+
+
+def _amount(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _in_words(seconds: float) -> str:
     if seconds < 90:
-        return f"{max(seconds, 1):.0f} seconds"
+        return _amount(round(max(seconds, 1)), "second")
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -79,8 +79,8 @@ class Domain:
         known = self.cache.get(key)
         if isinstance(known, FeatureRows) and known.raw is self.graph.features:
             return known
-        rows = FeatureRows.of(self.preprocessor, self.graph.features, self.n_nodes)
-        rows = replace(rows, in_double=self.in_double)
+        of_graph = FeatureRows.of(self.preprocessor, self.graph.features, self.n_nodes)
+        rows = replace(of_graph, in_double=self.in_double)
         self.cache.put(key, rows, 24 * len(rows) * rows.width)
         return rows
 
@@ -96,9 +96,8 @@ class Domain:
 
     def precise(self) -> Domain:
         """The same with all sums over many rows in double precision."""
-        if self.in_double:
-            return self
-        return Domain(self.graph, self.preprocessor, True, self.stranger_to)
+        again = (self.graph, self.preprocessor, True, self.stranger_to)
+        return self if self.in_double else Domain(*again)
 
     @property
     def n_nodes(self) -> int:
@@ -189,8 +188,8 @@ class Domain:
         if before is not None and before.nodes == nodes.tolist():
             return before.rows
         rows = self.filtered_rows(polynomial, nodes, sketch)
-        labelled, n_bytes = knowing(rows, nodes, before), 8 * len(rows) * (len(rows) + rows.width)
-        self.cache.put(key, labelled, n_bytes)
+        labelled = knowing(rows, nodes, before)
+        self.cache.put(key, labelled, 8 * len(rows) * (len(rows) + rows.width))
         return labelled.rows
 
     def _row_by_row(
@@ -224,6 +223,9 @@ class Domain:
             for block in operator.column_blocks(len(nodes)):
                 result[block] = filter_rows_dense(operator, polynomial, nodes[block]).T
             return result
+        whole = self.cache.get(("whole", self._mark, polynomial))
+        if isinstance(whole, np.ndarray):  # what a new label asks for is there
+            return whole[nodes].astype(np.float64)
         if not self._indicators_are_cheaper(polynomial, len(nodes)):
             if not self.rows.is_sparse:
                 return self.whole(polynomial)[nodes].astype(np.float64)
@@ -370,8 +372,7 @@ class Domain:
             return columns
         key = ("random columns", self.preprocessor.fingerprint, self.rows.precision, width)
         if not isinstance(cached := self.cache.get(key), np.ndarray):
-            cached = columns.block(slice(0, width))
-            self.cache.put(key, cached, cached.nbytes)
+            self.cache.put(key, cached := columns.block(slice(0, width)), n_bytes)
         return cached
 
     def sketches_at(self, polynomial: FilterPolynomial, width: int, at: np.ndarray) -> np.ndarray:
@@ -391,9 +392,9 @@ class Domain:
 
 def _check_size(n_rows: int, n_columns: int) -> None:
     if n_rows * n_columns > budget.answer:
+        size = f"{n_rows * n_columns * 8 / 2**30:.0f} GiB ({n_columns} columns, dense)"
         raise ValueError(
-            f"the filtered features of {n_rows} nodes would take "
-            f"{n_rows * n_columns * 8 / 2**30:.0f} GiB ({n_columns} columns, dense). Use fewer "
-            "labels, or bring the features to fewer columns first, for instance with TruncatedSVD "
-            "of scikit-learn."
+            f"the filtered features of {n_rows} nodes would take {size}. Use fewer labels, or "
+            "bring the features to fewer columns first, for instance with TruncatedSVD of "
+            "scikit-learn."
         )

@@ -72,12 +72,10 @@ class StoredDomain(Domain):
     def matrix(self, polynomial: FilterPolynomial) -> FilteredMatrix:
         """F X as it is, or is to be, on disk."""
         if polynomial not in self._matrices:
-            # Files are in the precision that the same graph has in memory. Distances that need
-            # more digits are sums over these rows in double precision.
-            plain = FeatureRows(self.rows.raw, self.preprocessor).precision
-            dtype = torch.float32 if plain == np.float32 else torch.float64
+            # Files are in the precision that the same graph has in memory.
+            dtype = torch.float32 if self.rows.precision == np.float32 else torch.float64
             parts = (self.graph.store, self.preprocessor, recursion_of(polynomial), dtype)
-            self._matrices[polynomial] = FilteredMatrix(*parts, in_double=self.in_double)
+            self._matrices[polynomial] = FilteredMatrix(*parts)
         return self._matrices[polynomial]
 
     def whole(self, polynomial: FilterPolynomial) -> np.ndarray:

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Self
 
-from nodegp.files import clear_unfinished, lock, write_atomically
+from nodegp.files import FOLDER_LOCK, clear_unfinished, lock_folder, write_atomically
 from nodegp.identity import fingerprint
 from nodegp.store.arrays import FileRecord, writing
 from nodegp.store.manifest import MANIFEST
@@ -20,7 +20,7 @@ from nodegp.store.parts import FOLDERS, Records
 
 __all__ = ["Building"]
 
-_BUILDING, _JOURNAL, _LOCK = "building", "journal.jsonl", ".lock"
+_BUILDING, _JOURNAL = "building", "journal.jsonl"
 
 
 class Building:
@@ -44,17 +44,9 @@ class Building:
 
     def __enter__(self) -> Self:
         _check_folder(self.folder, self._force)
-        with writing(self.folder / _LOCK):
+        with writing(self.folder / FOLDER_LOCK):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            lock(self._handle)
-        except OSError:
-            os.close(self._handle)
-            self._handle = None
-            raise BlockingIOError(
-                f"another process is writing {self.folder}; wait for it, or name another folder"
-            ) from None
+            self._handle = lock_folder(self.folder)
         try:
             _check_folder(self.folder, self._force)  # it may have been finished meanwhile
             self._begin()
@@ -156,5 +148,5 @@ def _check_folder(folder: Path, force: bool) -> None:
             )
         return
     is_ours = (folder / _BUILDING).exists() or not folder.exists()
-    if not is_ours and any(path.name != _LOCK for path in folder.iterdir()):
+    if not is_ours and any(path.name != FOLDER_LOCK for path in folder.iterdir()):
         raise FileExistsError(f"{folder} is there and not empty; name another folder")

@@ -24,14 +24,18 @@ __all__ = [
     "MANIFEST",
     "VERSION",
     "FeatureKind",
+    "LabelKind",
     "Manifest",
     "edge_files",
     "feature_files",
     "id_files",
+    "label_files",
 ]
 
-FORMAT, VERSION = "nodegp-store", 1
+FORMAT, VERSION = "nodegp-store", 2
+_WITHOUT_LABELS = 1  # the version of stores that have none, which older programs read too
 MANIFEST = "manifest.json"
+_CLASS_TEXTS = ("classes.offsets", "classes.text")
 INDEX_FILES = {
     "table": ("ids/table.npy",),
     "sorted": ("ids/keys.npy", "ids/nodes.npy"),
@@ -50,6 +54,16 @@ class FeatureKind:
 
 
 @dataclass(frozen=True)
+class LabelKind:
+    """What the labels are that a stored graph was prepared with."""
+
+    column: str  # that they came from
+    kind: str  # integer or text
+    n_labels: int
+    n_classes: int
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The contents of ``manifest.json``."""
 
@@ -64,20 +78,25 @@ class Manifest:
     files: dict[str, FileRecord]
     fingerprint: str = ""
     format: str = FORMAT
-    version: int = VERSION
+    version: int = _WITHOUT_LABELS
+    labels: LabelKind | None = None
 
     def sealed(self) -> Manifest:
         """The same with the hash of the graph: of nodes, edges and features with their order, and
-        the rows at which parts begin."""
-        hashes = {name: record.sha256 for name, record in self.files.items()}
+        the rows at which parts begin. Labels are none of it."""
+        labels = () if self.labels is None else label_files(self.labels.kind)
+        hashes = {name: one.sha256 for name, one in self.files.items() if name not in labels}
         features = None if self.features is None else asdict(self.features)
         known_by = fingerprint(self.n_nodes, self.boundaries, self.weighted, features, hashes)
         return replace(self, fingerprint=known_by)
 
     def write(self, folder: Path) -> None:
-        path = folder / MANIFEST
+        path, said = folder / MANIFEST, asdict(self)
+        said["version"] = _WITHOUT_LABELS if self.labels is None else VERSION
+        if self.labels is None:
+            del said["labels"]
         with writing(path):
-            write_atomically(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
+            write_atomically(path, (json.dumps(said, indent=1) + "\n").encode())
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -96,10 +115,10 @@ class Manifest:
             require(isinstance(data, dict) and data.get("format") == FORMAT, "it is of another")
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} is not of a stored graph ({error}); {REPAIR}") from None
-        if data.get("version") != VERSION:
+        if data.get("version") not in (_WITHOUT_LABELS, VERSION):
             raise StoreError(
                 f"{folder} is a store of version {data.get('version')}, and this nodegp reads "
-                f"version {VERSION}; prepare it again with this nodegp"
+                f"versions up to {VERSION}; prepare it again with this nodegp"
             )
         try:
             return cls._from_dict(data)
@@ -117,7 +136,12 @@ class Manifest:
             kind = data["features"] | {"names": None if names is None else tuple(names)}
             check_types(FeatureKind, kind)
             features = FeatureKind(**kind)
-        values = {**data, "files": files, "features": features}
+        labels = None
+        if data.get("labels") is not None:
+            check_types(LabelKind, data["labels"])
+            labels = LabelKind(**data["labels"])
+            require(labels.kind in ("integer", "text"), f"labels of kind {labels.kind!r}")
+        values = {**data, "files": files, "features": features, "labels": labels}
         values["boundaries"] = tuple(data["boundaries"])
         check_types(cls, values)
         manifest = cls(**values)
@@ -150,6 +174,8 @@ class Manifest:
             yield "columns.npz"
         if self.ids is not None:
             yield from INDEX_FILES[self.ids["index"]]
+        if self.labels is not None:
+            yield from label_files(self.labels.kind)
 
     def check(self, folder: Path, verify: bool) -> None:
         """Refuse a store with a file that is missing, cut off, or in another's place.
@@ -190,3 +216,9 @@ def id_files(part: int, kind: str) -> list[str]:
     if kind == "integer":
         return [f"ids/{part:05d}.npy"]
     return [f"ids/{part:05d}.{array}.npy" for array in ("offsets", "text")]
+
+
+def label_files(kind: str) -> list[str]:
+    """Labelled nodes, the places of their labels among the classes, and these, as ids are kept."""
+    arrays = ["nodes", "codes", *(["classes"] if kind == "integer" else _CLASS_TEXTS)]
+    return [f"labels/{array}.npy" for array in arrays]

@@ -26,7 +26,14 @@ from nodegp.store.arrays import (
     writing,
 )
 from nodegp.store.keys import Texts
-from nodegp.store.manifest import FeatureKind, Manifest, edge_files, feature_files, id_files
+from nodegp.store.manifest import (
+    FeatureKind,
+    LabelKind,
+    Manifest,
+    edge_files,
+    feature_files,
+    id_files,
+)
 from nodegp.store.statistics import ColumnStatistics
 
 __all__ = [
@@ -42,7 +49,7 @@ __all__ = [
     "write_statistics",
 ]
 
-FOLDERS = ("edges", "features", "ids")
+FOLDERS = ("edges", "features", "ids", "labels")
 PART_ENTRIES = 1 << 21  # entries of a part: at 12 bytes each, what several threads can hold
 _PART_NUMBERS = 1 << 24  # dense numbers of a part's features, at most
 Records = dict[str, FileRecord]
@@ -178,6 +185,7 @@ def finish_store(
     features: FeatureKind | None,
     ids: dict[str, Any] | None,
     source: dict[str, Any],
+    labels: LabelKind | None = None,
 ) -> Manifest:
     """Write the degrees and, last of all, the manifest of a folder that has everything else."""
     starts = tuple(int(row) for row in boundaries)
@@ -204,8 +212,9 @@ def finish_store(
     files["degrees.npy"] = write_array(folder / "degrees.npy", degrees)
     kept = {name: files[name] for name in sorted(files)}
     manifest = Manifest(
-        n_nodes, n_entries // 2, n_entries, starts, weighted, features, ids, source, kept
-    )
+        n_nodes, n_entries // 2, n_entries, starts, weighted, features, ids, source, kept,
+        labels=labels,
+    )  # fmt: skip
     manifest = manifest.sealed()
     manifest.write(folder)
     return manifest

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from nodegp.graph import check_nodes
 from nodegp.store.arrays import REPAIR, StoreError, index_dtype, read_array
 from nodegp.store.keys import Texts
+from nodegp.store.labels import read_stored_labels
 from nodegp.store.lookup import IdIndex
 from nodegp.store.manifest import Manifest, edge_files, feature_files, id_files
 
@@ -181,15 +182,15 @@ class StoredGraph:
     def ids_at(self, nodes: Any) -> np.ndarray:
         """The ids of some nodes, of which only these are read."""
         nodes = check_nodes(nodes, self.n_nodes)
-        result: list[Any] = [None] * len(nodes)
+        is_integer = self.manifest.ids is not None and self.manifest.ids["kind"] == "integer"
+        result = np.empty(len(nodes), np.int64 if is_integer else object)
         parts = self.part_of(nodes)
         for part in np.unique(parts).tolist():
             ids, places = self._ids_of(part, is_mapped=True), np.flatnonzero(parts == part)
-            for place in places.tolist():
-                result[place] = ids[int(nodes[place] - self.boundaries[part])]
-        if self.manifest.ids is not None and self.manifest.ids["kind"] == "integer":
-            return np.array(result, np.int64)
-        return np.array(result, dtype=object)
+            rows = nodes[places] - self.boundaries[part]
+            is_text = isinstance(ids, Texts)
+            result[places] = [ids[row] for row in rows.tolist()] if is_text else ids[rows]
+        return result
 
     def find(self, ids: np.ndarray | Texts) -> np.ndarray:
         """The nodes with these ids, which must be of the store's kind; -1 where there is none."""
@@ -207,6 +208,27 @@ class StoredGraph:
         if self.manifest.ids is None:
             raise ValueError("this graph has no ids; name their column when it is prepared")
         return IdIndex.open(self.path, self.manifest.ids)
+
+    @property
+    def label_name(self) -> str | None:
+        """The column whose labels it was prepared with, if it was."""
+        return None if self.manifest.labels is None else self.manifest.labels.column
+
+    @property
+    def labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """The labels that it was prepared with, as ``fit`` takes them: ids, or numbers where nodes
+        have none, and the label of each."""
+        nodes, labels = self.labelled()
+        return self.ids_at(nodes) if self.has_ids else nodes, labels
+
+    def labelled(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the nodes whose labels it was prepared with, in order, and these."""
+        if self.manifest.labels is None:
+            raise ValueError(
+                f"{self.path} was prepared without labels; name their column when it is prepared: "
+                "label= (on the command line --label)"
+            )
+        return read_stored_labels(self.path, self.manifest.labels, self.n_nodes)
 
     def positions(self, ids: Sequence) -> np.ndarray:
         """Numbers of the nodes with these ids."""
@@ -238,11 +260,10 @@ class StoredGraph:
         return check_nodes(nodes, self.n_nodes)
 
     def __repr__(self) -> str:
-        features = f"{self.n_features} features" if self.has_features else "no features"
-        return (
-            f"StoredGraph({str(self.path)!r}: {self.n_nodes} nodes, {self.n_edges} edges, "
-            f"{features}, {self.n_parts} parts)"
-        )
+        counts = {"node": self.n_nodes, "edge": self.n_edges, "feature": self.n_features}
+        counts["part"] = self.n_parts
+        said = [f"{count or 'no'} {what}{'s' * (count != 1)}" for what, count in counts.items()]
+        return f"StoredGraph({str(self.path)!r}: {', '.join(said)})"
 
     @property
     def _features(self) -> Any:
