@@ -303,7 +303,7 @@ def test_labels_that_look_odd_are_said_as_of_tables(folder, tmp_path):
     tables = "--nodes n/0.parquet --edges e/0.csv --id name --label kind --filter identity"
     expected = [
         line for line in run(f"fit {tables} -o other.nodegp").stderr.splitlines()
-        if "NA" in line or "case only" in line or "single label" in line
+        if "NA" in line or "lower case" in line or "only one label" in line
     ]  # fmt: skip
     assert len(expected) == 4
     for line in expected:
