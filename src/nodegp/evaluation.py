@@ -148,8 +148,8 @@ def leave_one_out(model: Any, coverage: float | None = None) -> Evaluation:
     so that its class does not become the rarest by it, one of each other class.
 
     Costs nothing. Labels count by how many nodes they stand for, as far as that can be told.
-    Weights of views and temperature have seen all labels, so with very few of them it is a little
-    kind to the model. With ``coverage`` also prediction sets, each from the scores of other labels.
+    Weights of views and the temperature are those that a label had no say in. With ``coverage``
+    also prediction sets, each from the scores of other labels.
     """
     y, proba = np.searchsorted(model.classes_, model.labels_), model.loo_proba_
     weights = model.sampling_weights_

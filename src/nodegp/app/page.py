@@ -19,8 +19,8 @@ __all__ = ["evaluation_page"]
 
 _N_MISTAKES = 10
 _HOW = {
-    "leave-one-out": "leave-one-out: every label was predicted without itself. The choice of the "
-    "recipe and the temperature have seen it, so that with few labels this is a little kind",
+    "leave-one-out": "leave-one-out: every label was predicted without itself, and without its say "
+    "in what counts and how sure to be",
     "given labels": "labels of nodes that the model was not fitted to",
 }
 _ON_SCORES = (

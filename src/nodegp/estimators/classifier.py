@@ -81,7 +81,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     labelled_, labels_, label_confidence_ : the labelled nodes' numbers and what was said of them
     label_weights_ : (labels, latents) what each label adds to the latent means, see ``explain``
     loo_proba_ : (labels, classes) probabilities of each label without it and one of each other
-        class, in the order of ``labelled_``
+        class, and without its say in weights and temperature, in the order of ``labelled_``
     sampling_weights_ : (labels,) how many nodes each label stands for, one on average
     temperature_ : 1.0 unless calibrated
     class_weights_ : (classes,) how much more common a class is than among the labels; ones unless

@@ -146,12 +146,12 @@ def fit_temperatures(
     if left_out.shape[2] < 2:
         return Temperatures(1.0, np.ones(len(y)))
     prior = prior or TemperaturePrior(0.0, 1.0)
-    rows = np.arange(len(y))
     logs = np.log(np.maximum(left_out, _SMALLEST))
+    highest = logs.max(axis=2, keepdims=True)
+    below, of_label = logs - highest, (logs - highest)[:, np.arange(len(y)), y]
     each = np.empty((len(_LOG_TEMPERATURES), len(y)))
-    for place, log_temperature in enumerate(_LOG_TEMPERATURES):
-        scaled = logs * (growth / np.exp(log_temperature))
-        of_truth = scaled[:, rows, y] - np.logaddexp.reduce(scaled, axis=2)
+    for place, power in enumerate(growth * np.exp(-_LOG_TEMPERATURES)):
+        of_truth = power * of_label - np.log(np.exp(power * below).sum(axis=2))
         if least > 0:
             of_truth = np.log(least + (1.0 - left_out.shape[2] * least) * np.exp(of_truth))
         each[place] = confidence * of_truth.mean(axis=0)
