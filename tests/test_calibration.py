@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nodegp
 from nodegp import GraphGPClassifier
 from nodegp.kernels import Linear
 from nodegp.model.calibration import (
     TemperaturePrior,
     class_shares,
+    fit_temperatures,
     in_sets,
+    least_probability,
+    mixed,
     set_threshold,
     sharpness,
     tempered,
@@ -155,6 +159,51 @@ def test_the_mean_over_a_grid_in_plain_loops():
     chances = [np.exp(-loss(np.exp(log))) for log in logs]
     mean = sum(c * log for c, log in zip(chances, logs, strict=True)) / sum(chances)
     assert found == pytest.approx(np.exp(mean), rel=1e-6)
+
+
+@given(n=st.integers(2, 12), c=st.integers(2, 4), seed=st.integers(0, 500))
+def test_the_temperature_without_a_label_is_that_of_the_others(n, c, seed):
+    said = np.stack([simplex(n, c, seed), simplex(n, c, seed + 1)])
+    y, confidence = draw(said[0], seed), np.linspace(0.3, 1.0, n)
+    settings = 1.3, TemperaturePrior(-0.5, 0.7), 0.01
+    found = fit_temperatures(said, y, confidence, *settings)
+    assert found.by_all == fit_temperature_to(said, y, confidence, *settings)
+    for one in range(n):
+        rest = np.arange(n) != one
+        expected = fit_temperature_to(said[:, rest], y[rest], confidence[rest], *settings)
+        assert found.by_others[one] == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_label_that_is_far_off_changes_the_temperature_less_if_no_class_is_ruled_out():
+    said = simplex(60, 3, spread=3.0)
+    y = draw(said, 1)
+    odd = y.copy()
+    odd[said.max(axis=1).argmax()] = said[said.max(axis=1).argmax()].argmin()
+    plain, safe = (
+        [fit_temperature(said, labels, least=least) for labels in (y, odd)]
+        for least in (0.0, least_probability(60, 3))
+    )
+    assert plain[1] / plain[0] > 1.2
+    assert safe[1] / safe[0] < plain[1] / plain[0] - 0.1
+
+
+@given(n=st.integers(1, 5000), c=st.integers(2, 500), seed=st.integers(0, 100))
+def test_every_class_has_something_and_the_order_stays(n, c, seed):
+    least = least_probability(n, c)
+    assert 0 < c * least <= 0.05
+    assert least_probability(n + 1, c) <= least
+    proba = simplex(5, c, seed, spread=20.0)
+    found = mixed(proba, least)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert found.min() >= least
+    np.testing.assert_array_equal(found.argmax(axis=1), proba.argmax(axis=1))
+    assert mixed(proba, 0.0) is proba
+
+
+def test_the_least_probability_by_hand():
+    assert least_probability(10, 2) == 0.01
+    assert least_probability(85, 4) == 0.0025
+    assert least_probability(985, 500) == pytest.approx(0.0001), "a twentieth in all at most"
 
 
 def test_predictions_that_are_worth_nothing_are_flattened():
@@ -423,9 +472,9 @@ def test_the_only_label_of_a_class_has_no_say_in_the_temperature(monkeypatch):
 
     def spy(left_out, y, confidence, *rest):
         counted.append((y, confidence))
-        return fit_temperature_to(left_out, y, confidence, *rest)
+        return fit_temperatures(left_out, y, confidence, *rest)
 
-    monkeypatch.setattr("nodegp.model.classifier.fit_temperature", spy)
+    monkeypatch.setattr("nodegp.model.classifier.fit_temperatures", spy)
     for single in (True, False):
         data, y = lonely(single)
         GraphGPClassifier().fit(data.graph, y)
@@ -445,7 +494,20 @@ def test_class_weights_are_shares_by_the_labels_own():
     assert (plain.class_weights_ == 1).all()
     assert plain.temperature_ == 1
     expected = weighted(tempered(plain.predict_proba(), model.temperature_), model.class_weights_)
-    np.testing.assert_allclose(model.predict_proba(), expected, atol=1e-9)
+    least = least_probability(13, 3)
+    np.testing.assert_allclose(model.predict_proba(), mixed(expected, least), atol=1e-9)
+    assert model.model_.least_proba == least
+    assert plain.model_.least_proba == 0
+
+
+def test_a_model_rules_no_class_out_unless_asked_to():
+    """Of features that tell the class for sure."""
+    y = np.arange(60) % 3
+    graph = nodegp.Graph(np.zeros((60, 60)), 20.0 * np.eye(3)[y])
+    shown = np.where(np.arange(60) < 30, y, -1)
+    proba = GraphGPClassifier().fit(graph, shown).predict_proba()
+    assert proba.min() >= least_probability(30, 3)
+    assert (proba.argmax(axis=1) == y).all()
 
 
 def test_a_class_that_has_no_label_has_a_weight_of_one():

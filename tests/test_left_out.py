@@ -24,8 +24,11 @@ from nodegp.gains import OwnClassGains, SiteGains
 from nodegp.inducing import Labelled, Points
 from nodegp.inference import Dual, leave_groups_out
 from nodegp.likelihoods import Softmax
+from nodegp.metrics import log_loss
+from nodegp.model.calibration import fit_temperatures
 from nodegp.model.groups import STAY, dealt_groups, growth
 from nodegp.posterior import Marginals, leave_one_out
+from nodegp_paper.datasets import synthetic
 
 GRAPH = random_graph(30, seed=6)
 NODES = np.sort(np.random.default_rng(6).choice(30, 15, replace=False))
@@ -286,6 +289,34 @@ def test_what_is_left_without_a_group_is_less_by_a_share(labels, expected):
 
 
 # --- what it is for ------------------------------------------------------------------------------
+
+
+def test_a_label_has_no_say_in_what_is_said_of_it(monkeypatch):
+    """Neither in the weights of views nor in the temperature: with few labels and views that say
+    little, both make leave-one-out look better than it is."""
+    kinder = {"weights": [], "temperature": []}
+    for seed in range(10):
+        data = synthetic(200, n_classes=3, n_features=40, homophily=0.45, seed=seed)
+        y = hide(data.y, np.concatenate([np.flatnonzero(data.y == c)[:4] for c in range(3)]))
+
+        def loss(y=y, graph=data.graph):
+            model = GraphGPClassifier().fit(graph, y)
+            return log_loss(model.labels_, model.loo_proba_)
+
+        honest = loss()
+        with monkeypatch.context() as patch:
+            patch.setattr("nodegp.model.classifier.without_own_say", lambda proba, pooled: proba)
+            kinder["weights"].append(honest - loss())
+        with monkeypatch.context() as patch:
+            patch.setattr("nodegp.model.classifier.fit_temperatures", with_a_say)
+            kinder["temperature"].append(honest - loss())
+    assert np.mean(kinder["weights"]) > 0.01
+    assert np.mean(kinder["temperature"]) > 0.01
+
+
+def with_a_say(*settings):
+    found = fit_temperatures(*settings)
+    return found._replace(by_others=np.full_like(found.by_others, found.by_all))
 
 
 def test_balanced_labels_that_say_nothing_are_not_worse_than_guessing():

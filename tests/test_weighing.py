@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodegp.model.groups import STAY, dealt_groups
+from nodegp.model.unseen import Pooled, pooled_scores, without_own_say
 from nodegp.model.weighing import AMPLITUDES, left_out_scores, weigh, weigh_numbers
 
 PENALTY_AT, PENALTY_STD, POWER = 0.3, 1.0, 0.4
@@ -108,6 +109,103 @@ def test_the_view_that_is_right_wins(seed):
     assert AMPLITUDES[0] <= found.amplitude <= AMPLITUDES[-1]
     few = weigh(views(y[::5], seed), y[::5], even, 1.75, 0.6)
     assert few.views[0] < found.views[0], "two labels of each class say less than ten"
+
+
+# --- what labels left out would be told without a say in the weights ----------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("labels", [[0, 1, 2] * 4, [0, 0, 0, 1, 1, 1, 1, 2]])
+def test_pooled_scores_by_plain_loops(labels, seed):
+    y = np.sort(labels)
+    kernels, shares, variance, bias = views(y, seed), np.array([0.2, 0.5, 0.3]), 1.75, 0.6
+    found = weigh(kernels, y, shares, variance, bias).pooled
+    order = kernels.numpy().mean(0).sum(1)
+    turns = [dealt_groups(y, order, turn) for turn in range(2)]
+    cases = [(v, a) for v in range(3) for a in range(2)]
+    start = np.array([shares[v] * (0.8, 0.2)[a] for v, a in cases])
+    scores = np.zeros((2, 6, len(y), 3))
+    for turn, groups in enumerate(turns):
+        for at, (v, a) in enumerate(cases):
+            K = AMPLITUDES[a] * variance * kernels[v] + bias
+            scores[turn, at] = next(left_out_scores(K[None], y, 3, [groups]))[0].numpy()
+    judged = turns[0] != STAY
+    losses = np.zeros((6, len(y)))  # of each label, at the scale that suits all of them
+    for each in scores:
+        for at in range(6):
+            losses[at, judged] += losses_of_labels(each[at][judged], y[judged]) / 2
+
+    def weights(counted):
+        unnormed = start * np.exp(-POWER * losses[:, counted].sum(axis=1))
+        return unnormed / unnormed.sum()
+
+    for n in range(len(y)):
+        by_all, by_others = np.zeros((2, 3))
+        for turn, groups in enumerate(turns):
+            others = groups != groups[n] if judged[n] else judged | True
+            by_all += weights(judged | True) @ scores[turn, :, n] / 2
+            by_others += weights(others) @ scores[turn, :, n] / 2
+        assert found.by_all[n] == pytest.approx(by_all)
+        assert found.by_others[n] == pytest.approx(by_others)
+
+
+def losses_of_labels(scores, y):
+    """As `losses_by_loops` has them in sum."""
+    spread = np.sqrt(np.mean((scores - scores.mean()) ** 2))
+    best = None
+    for log_scale in np.linspace(-4.0, 2.5, 27):
+        rows = scores * np.exp(log_scale) / spread
+        losses = np.array([np.log(np.exp(r - r[k]).sum()) for r, k in zip(rows, y, strict=True)])
+        total = losses.sum() + 0.5 * ((log_scale - PENALTY_AT) / PENALTY_STD) ** 2
+        if best is None or total < best[0]:
+            best = total, losses
+    return best[1]
+
+
+def test_views_chosen_by_luck_are_worth_nothing_to_those_that_chose_them():
+    """Of many views of noise some suit the labels: by weights that a label had a say in it is
+    predicted better than by chance, without its say no better than chance."""
+    rng, right = np.random.default_rng(0), np.zeros(2)
+    y = np.repeat([0, 1, 2], 4)
+    for _ in range(60):
+        noise = [covariance(rng.normal(size=(12, 3))) for _ in range(12)]
+        found = weigh(torch.from_numpy(np.stack(noise)), y, np.ones(12), 1.75, 0.6).pooled
+        right += [(part.argmax(axis=1) == y).mean() / 60 for part in found]
+    assert right[0] > 1 / 3 + 0.05
+    assert right[1] == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_one_view_has_all_the_say_with_or_without_a_label():
+    scores = np.random.default_rng(0).normal(size=(2, 1, 6, 3))
+    groups = np.array([[0, 0, 1, 1, STAY, 2], [0, 1, 1, 2, STAY, 0]])
+    found = pooled_scores(scores, np.ones((1, 6)), groups, np.zeros(1), POWER)
+    assert found.by_others == pytest.approx(found.by_all)
+    assert found.by_all == pytest.approx(scores.mean(axis=0)[0])
+    proba = np.random.default_rng(1).dirichlet(np.ones(3), (2, 6))
+    assert without_own_say(proba, found) == pytest.approx(proba)
+
+
+def test_probabilities_change_as_scores_do():
+    """Scores that are the logs of probabilities in other units, and classes without a label."""
+    rng = np.random.default_rng(0)
+    logs, change = rng.normal(size=(2, 7, 3))
+    proba = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+    found = without_own_say(np.stack([proba, proba]), Pooled(0.1 * logs, 0.1 * (logs + change)))
+    expected = np.exp(logs + change)
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert found == pytest.approx(np.stack([expected, expected]))
+    wider = np.concatenate([0.9 * proba, np.full((7, 1), 0.1)], axis=1)
+    found = without_own_say(wider[None], Pooled(0.1 * logs, 0.1 * (logs + change)))[0]
+    assert found.sum(axis=1) == pytest.approx(1.0)
+    ratios = found[:, :3] / found[:, 3:] / (wider[:, :3] / wider[:, 3:])
+    shift = change - change.mean(axis=1, keepdims=True)
+    assert np.log(ratios) == pytest.approx(shift)
+
+
+def test_scores_that_say_the_opposite_change_nothing():
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), (1, 5))
+    pooled = Pooled(-np.log(proba[0]), np.random.default_rng(1).normal(size=(5, 3)))
+    assert without_own_say(proba, pooled) == pytest.approx(proba)
 
 
 def test_views_that_say_the_same_keep_their_shares():

@@ -148,9 +148,9 @@ def leave_one_out(model: Any, coverage: float | None = None) -> Evaluation:
 
     Each label is predicted by the posterior without it and without one label of each other class,
     so that its own class does not become the rarest. Labels are weighted by the number of nodes
-    they represent. The weights of the views and the temperature have seen all labels, so the
-    result is slightly optimistic with few labels. With ``coverage`` there are also prediction sets,
-    each from the scores of the other labels.
+    they represent. The weights of the views and the temperature are those without the label's
+    influence. With ``coverage`` there are also prediction sets, each from the scores of the other
+    labels.
     """
     y, proba = np.searchsorted(model.classes_, model.labels_), model.loo_proba_
     weights = model.sampling_weights_

@@ -85,7 +85,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     labelled_, labels_, label_confidence_ : numbers of the labelled nodes, labels, confidences
     label_weights_ : (labels, latents) weight of each label in the latent means, see ``explain``
     loo_proba_ : (labels, classes) leave-one-out probabilities, in the order of ``labelled_``; each
-        label is left out together with one of each other class
+        label is left out together with one of each other class, and has no influence on the
+        weights of the views and the temperature that are used for it
     sampling_weights_ : (labels,) how many nodes each label represents, one on average
     temperature_ : 1.0 unless calibrated
     class_weights_ : (classes,) frequency of a class among all nodes relative to that among the

@@ -3,7 +3,8 @@
 Predictions of labelled nodes without their labels come with the posterior at no cost. The
 temperature that makes them score best is applied to every prediction; how often each class is
 predicted tells how common it is, which labels that an expert chose do not; and how unlikely the
-model finds the true classes tells how many classes a set needs to hold.
+model finds the true classes tells how many classes a set needs to hold. No class is ever ruled out:
+a few dozen labels cannot show that something never happens.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import numpy as np
 
 __all__ = [
     "TemperaturePrior",
+    "Temperatures",
     "class_shares",
     "fit_temperature",
+    "fit_temperatures",
     "in_sets",
+    "least_probability",
+    "mixed",
     "set_threshold",
     "sharpness",
     "tempered",
@@ -28,15 +33,19 @@ _SMALLEST = 1e-300
 _LOG_TEMPERATURES = np.arange(-6.0, 2.31, 0.05)
 # Of log T, for probabilities whose logs have a known spread: by how much it is below the log of
 # that spread as a rule, and how far it strays.
-_BELOW, _STRAYS = 0.85, 0.5
+_BELOW, _STRAYS = 0.88, 0.5
 # And of predictions that are worth nothing: how often that is so, and by how much log T is above.
 _HOPELESS, _ABOVE = 0.03, 1.0
 _STEPS = 100
+# What every class keeps: a quarter of a label among those there are and some more, and of a node no
+# more than this in all.
+_QUARTER, _MORE, _MOST = 0.25, 15, 0.05
 
 
-def tempered(proba: np.ndarray, temperature: float) -> np.ndarray:
-    """Probabilities to the power 1/temperature, normalised again. Above 1 they flatten."""
-    if temperature == 1.0:
+def tempered(proba: np.ndarray, temperature: float | np.ndarray) -> np.ndarray:
+    """Probabilities to the power 1/temperature, normalised again. Above 1 they flatten. There may
+    be a temperature for each row, as a column."""
+    if np.ndim(temperature) == 0 and temperature == 1.0:
         return proba
     scaled = np.log(np.maximum(proba, _SMALLEST)) / temperature
     scaled -= scaled.max(axis=1, keepdims=True)
@@ -50,6 +59,20 @@ def weighted(proba: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return proba
     result = proba * weights
     return result / np.maximum(result.sum(axis=1, keepdims=True), _SMALLEST)
+
+
+def least_probability(n_labels: int, n_classes: int) -> float:
+    """What every class has, however unlikely it looks.
+
+    A few nodes are unlike all that is known of their class. With nothing left for them, one that is
+    among the labels would make all predictions more modest, and one that is not would cost dear.
+    """
+    return min(_QUARTER / (_MORE + n_labels), _MOST / n_classes)
+
+
+def mixed(proba: np.ndarray, least: float) -> np.ndarray:
+    """Probabilities of which every class has that much at least; their order stays."""
+    return least + (1.0 - proba.shape[-1] * least) * proba if least > 0 else proba
 
 
 def sharpness(proba: np.ndarray) -> float:
@@ -90,27 +113,53 @@ def fit_temperature(
     confidence: np.ndarray,
     growth: float = 1.0,
     prior: TemperaturePrior | None = None,
+    least: float = 0.0,
 ) -> float:
+    """The temperature of :func:`fit_temperatures` that all labels speak for."""
+    return fit_temperatures(left_out, y, confidence, growth, prior, least).by_all
+
+
+class Temperatures(NamedTuple):
+    """What labels left out speak for."""
+
+    by_all: float
+    by_others: np.ndarray  # (O,) what is there for each label if it has no say
+
+
+def fit_temperatures(
+    left_out: np.ndarray,
+    y: np.ndarray,
+    confidence: np.ndarray,
+    growth: float = 1.0,
+    prior: TemperaturePrior | None = None,
+    least: float = 0.0,
+) -> Temperatures:
     """The temperature that predictions of labels left out speak for, (turns, O, C) and in the mean
-    over turns; 1 if there is one class only.
+    over turns, of all of them and without each; 1 if there is one class only.
 
     Predictions without a group of labels are less sharp than those that the temperature is for, by
     a factor of about ``growth``, since evidence adds up. A few dozen labels may leave much open, so
     it has a prior, and the mean of log T over what is left open is taken. A label of which the
-    expert was unsure counts for less; none at all, if its class has no other.
+    expert was unsure counts for less; none at all, if its class has no other. Every class has
+    ``least``, whatever the temperature.
     """
     if left_out.shape[2] < 2:
-        return 1.0
+        return Temperatures(1.0, np.ones(len(y)))
     prior = prior or TemperaturePrior(0.0, 1.0)
-    rows = np.arange(len(y))
     logs = np.log(np.maximum(left_out, _SMALLEST))
-    total = prior.log_density(_LOG_TEMPERATURES)
-    for place, log_temperature in enumerate(_LOG_TEMPERATURES):
-        scaled = logs * (growth / np.exp(log_temperature))
-        of_truth = scaled[:, rows, y] - np.logaddexp.reduce(scaled, axis=2)
-        total[place] += float((confidence * of_truth).sum()) / len(left_out)
-    chances = np.exp(total - total.max())
-    return float(np.exp(chances @ _LOG_TEMPERATURES / chances.sum()))
+    highest = logs.max(axis=2, keepdims=True)
+    below, of_label = logs - highest, (logs - highest)[:, np.arange(len(y)), y]
+    each = np.empty((len(_LOG_TEMPERATURES), len(y)))
+    for place, power in enumerate(growth * np.exp(-_LOG_TEMPERATURES)):
+        of_truth = power * of_label - np.log(np.exp(power * below).sum(axis=2))
+        if least > 0:
+            of_truth = np.log(least + (1.0 - left_out.shape[2] * least) * np.exp(of_truth))
+        each[place] = confidence * of_truth.mean(axis=0)
+    total = (prior.log_density(_LOG_TEMPERATURES) + each.sum(axis=1))[:, None]
+    total = np.concatenate([total, total - each], axis=1)
+    chances = np.exp(total - total.max(axis=0))
+    found = np.exp(_LOG_TEMPERATURES @ chances / chances.sum(axis=0))
+    return Temperatures(float(found[0]), found[1:])
 
 
 def usual_temperature(proba: np.ndarray) -> TemperaturePrior:

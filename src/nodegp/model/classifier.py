@@ -20,7 +20,9 @@ from nodegp.linalg import threads_for
 from nodegp.model.calibration import (
     TemperaturePrior,
     class_shares,
-    fit_temperature,
+    fit_temperatures,
+    least_probability,
+    mixed,
     set_threshold,
     tempered,
     usual_temperature,
@@ -30,6 +32,7 @@ from nodegp.model.fitted import FittedModel, Report, Settings, fit_posterior, si
 from nodegp.model.groups import STAY, dealt_groups, growth
 from nodegp.model.recipe import Recipe
 from nodegp.model.selection import choose_recipe
+from nodegp.model.unseen import Pooled, without_own_say
 from nodegp.model.views import planning_recipe
 from nodegp.model.weighing import Score
 from nodegp.posterior import Marginals, Posterior
@@ -51,13 +54,15 @@ class FittedClassifier(FittedModel):
     """Probabilities of classes; made by :func:`fit_classifier`."""
 
     classes: np.ndarray
-    # (O, C) of each label without it and others, about one of each class; calibrated
+    # (O, C) of each label without it and others, about one of each class; calibrated, with weights
+    # of views and a temperature that it had no say in
     loo_proba: np.ndarray
     temperature: float  # 1.0 unless calibrated
     # (C,) how much more common a class is than among the labels; ones unless calibrated
     class_weights: np.ndarray
     selection: tuple[Score, ...] = ()  # what each view is worth, if there was a choice
     has_default_kernel: bool = True  # where there was a choice: else it is the user's
+    least_proba: float = 0.0  # what every class has at least; 0 unless calibrated
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,6 +80,8 @@ class FittedClassifier(FittedModel):
         require(is_proba, "leave-one-out predictions are no probabilities")
         require(self.temperature > 0, f"the temperature is {self.temperature}")
         require((self.class_weights > 0).all(), "a class has no weight")
+        least = self.least_proba
+        require(0 <= least * n_classes <= 1, f"the least probability is {least}")
 
     @property
     def targets(self) -> np.ndarray:
@@ -93,7 +100,8 @@ class FittedClassifier(FittedModel):
         return self._calibrated(_plain(self.likelihood, len(self.classes), marginals))
 
     def _calibrated(self, plain: np.ndarray) -> np.ndarray:
-        return weighted(tempered(plain, self.temperature), self.class_weights)
+        sharp = tempered(plain, self.temperature)
+        return mixed(weighted(sharp, self.class_weights), self.least_proba)
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""
@@ -154,13 +162,15 @@ def select_classifier(
     require_classes(observations.labels)
     every, targets = encode(observations.labels, classes)
     with threads_for(max(len(targets), domain.n_nodes // 20)):
-        recipe, scores = choose_recipe(
+        recipe, scores, pooled = choose_recipe(
             domain, observations.nodes, targets, len(every), base, settings, report
         )
     warm = None
     if earlier is not None and len(every) == len(earlier.classes):
         warm = earlier.warm(observations)._replace(curvature=None)
-    model = fit_classifier(domain, observations, recipe, settings, every, report, warm=warm)
+    model = fit_classifier(
+        domain, observations, recipe, settings, every, report, warm=warm, pooled=pooled
+    )
     return replace(model, selection=scores, has_default_kernel=base.kernel is None)
 
 
@@ -173,11 +183,13 @@ def fit_classifier(
     report: Report = silent,
     earlier: FittedClassifier | None = None,
     warm: Warm | None = None,
+    pooled: Pooled | None = None,
 ) -> FittedClassifier:
     """The posterior of a recipe and labels, calibrated.
 
     ``classes`` may list classes that no label has yet; ``earlier`` is the model of the same
-    recipe to start from, ``warm`` what is known from one of another.
+    recipe to start from, ``warm`` what is known from one of another; ``pooled`` what the views
+    that the recipe was made of say of labels left out.
     """
     require_classes(observations.labels)
     classes, targets = encode(observations.labels, classes)
@@ -201,7 +213,7 @@ def fit_classifier(
         temperature=1.0,
         class_weights=np.ones(len(classes)),
     )
-    return _calibrate(plain, domain, groups, left_out) if recipe.calibrate else plain
+    return _calibrate(plain, domain, groups, left_out, pooled) if recipe.calibrate else plain
 
 
 def _left_out(fit: Fit, targets: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -215,7 +227,11 @@ def _left_out(fit: Fit, targets: np.ndarray, n_classes: int) -> tuple[np.ndarray
 
 
 def _calibrate(
-    model: FittedClassifier, domain: Domain, groups: np.ndarray, left_out: np.ndarray
+    model: FittedClassifier,
+    domain: Domain,
+    groups: np.ndarray,
+    left_out: np.ndarray,
+    pooled: Pooled | None,
 ) -> FittedClassifier:
     """The same with a temperature, and with classes as common as they seem to be."""
     targets, n_classes = model.targets, len(model.classes)
@@ -232,15 +248,22 @@ def _calibrate(
         prior = TemperaturePrior(*model.likelihood.temperature_prior)
     counted = model.observations.confidence * (groups[0] != STAY)
     more = growth(targets)
-    temperature = fit_temperature(left_out, targets, counted, more, prior)
+    least = least_probability(len(targets), n_classes)
+    temperature, by_others = fit_temperatures(left_out, targets, counted, more, prior, least)
     weights = np.ones(n_classes)
     if everywhere is not None:
         labelled = np.bincount(targets, minlength=n_classes) / len(targets)
         shares = class_shares(tempered(everywhere, temperature), labelled, len(targets) / n_classes)
         np.divide(shares, labelled, out=weights, where=labelled > 0)
-    calm = np.mean([tempered(proba, temperature / more) for proba in left_out], axis=0)
+    # To be believed, what is said of a label owes nothing to it: neither weights nor temperature.
+    unseen = left_out if pooled is None else without_own_say(left_out, pooled)
+    calm = np.mean([tempered(proba, by_others[:, None] / more) for proba in unseen], axis=0)
     return replace(
-        model, temperature=temperature, class_weights=weights, loo_proba=weighted(calm, weights)
+        model,
+        temperature=temperature,
+        class_weights=weights,
+        loo_proba=mixed(weighted(calm, weights), least),
+        least_proba=least,
     )
 
 

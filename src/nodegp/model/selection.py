@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -13,17 +14,27 @@ from nodegp.kernels import Kernel
 from nodegp.model.fitted import Report, Settings, silent
 from nodegp.model.plan import left_out_views
 from nodegp.model.recipe import Recipe, bias_variance, prior_variance
+from nodegp.model.unseen import Pooled
 from nodegp.model.views import Candidate, averaged, candidates, label_covariances, learnable
 from nodegp.model.weighing import Score, Weights, weigh, weigh_numbers
 from nodegp.prior import Domain
 
-__all__ = ["choose_recipe", "choose_regression"]
+__all__ = ["Choice", "choose_recipe", "choose_regression"]
 
 _ENOUGH = 200  # labels to weigh views by
 _MANY = 20.0  # labels per class that numbers stand for
 _HYPERPRIOR = 1.0
 
 Weigh = Callable[[Tensor, np.ndarray, np.ndarray], Weights]
+
+
+class Choice(NamedTuple):
+    """What weighing the views came to."""
+
+    recipe: Recipe
+    scores: tuple[Score, ...]  # what each view was found worth
+    # What views say together of each label left out; None where some labels only were weighed by.
+    pooled: Pooled | None
 
 
 def choose_recipe(
@@ -34,7 +45,7 @@ def choose_recipe(
     base: Recipe,
     settings: Settings,
     report: Report = silent,
-) -> tuple[Recipe, tuple[Score, ...]]:
+) -> Choice:
     """Weigh the views on the labels, or on some if there are many: the recipe of their sum, and
     what each was found worth.
 
@@ -67,7 +78,7 @@ def choose_regression(
         return weigh_numbers(covariances, numbers[some], shares)
 
     looks, may_sum = candidates(domain, _MANY), settings.may_sum(base.likelihood, 1, len(nodes))
-    recipe, scores = _choose(domain, nodes, looks, by_numbers, 1.0, 0.0, base, may_sum, report)
+    recipe, scores, _ = _choose(domain, nodes, looks, by_numbers, 1.0, 0.0, base, may_sum, report)
     if base.kernel is None:
         recipe = replace(learnable(recipe), hyperprior_std=_HYPERPRIOR)
     return recipe, scores
@@ -83,7 +94,7 @@ def _choose(
     base: Recipe,
     may_sum: bool,
     report: Report,
-) -> tuple[Recipe, tuple[Score, ...]]:
+) -> Choice:
     may_sum = may_sum and base.kernel is None
     if not may_sum:
         looks = [look for look in looks if look.view.relation is None]
@@ -108,7 +119,7 @@ def _choose(
     for score in scores:
         loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
         report(f"{score.name}: weight {score.weight:.2f}, log loss of labels left out {loss}")
-    return recipe, scores
+    return Choice(recipe, scores, found.pooled if len(some) == len(nodes) else None)
 
 
 def _best(

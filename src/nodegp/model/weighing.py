@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nodegp.linalg import ridge_inverse
 from nodegp.model.groups import STAY, dealt_groups
+from nodegp.model.unseen import Pooled, pooled_scores
 
 __all__ = ["Score", "Weights", "left_out_scores", "weigh", "weigh_numbers"]
 
@@ -48,6 +49,7 @@ class Weights(NamedTuple):
     views: np.ndarray  # (V,) shares, which sum to one
     amplitude: float  # of the prior variance, in units of the usual
     log_losses: np.ndarray | None  # (V,) per label, at the better amplitude
+    pooled: Pooled | None = None  # what views say together of labels left out
 
 
 def weigh(
@@ -61,17 +63,30 @@ def weigh(
     judged = np.flatnonzero(groups[0] != STAY)
     if len(judged) < 2:
         return Weights(shares / shares.sum(), 1.0, None)
-    losses = torch.zeros(len(kernels), len(AMPLITUDES), dtype=torch.float64)
+    n_views, n_amplitudes = len(kernels), len(AMPLITUDES)
+    every = np.zeros((_TURNS, n_views, n_amplitudes, len(targets), n_classes))
+    by_label = np.zeros((n_views, n_amplitudes, len(targets)))
     for which, amplitude in enumerate(AMPLITUDES):
         covariances = amplitude * variance * kernels + bias
-        for scores in left_out_scores(covariances, targets, n_classes, groups):
-            losses[:, which] += _losses(scores[:, judged], targets[judged]) / _TURNS
+        for turn, scores in enumerate(left_out_scores(covariances, targets, n_classes, groups)):
+            every[turn, :, which] = scores.numpy()
+            lost = _losses(scores[:, judged], targets[judged])
+            by_label[:, which, judged] += lost.numpy() / _TURNS
+    losses = by_label.sum(2)
     prior = np.log(np.outer(shares, _AMPLITUDE_SHARES))
-    log_weights = prior - _POWER * losses.numpy()
+    log_weights = prior - _POWER * losses
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     amplitude = float(np.exp(weights.sum(0) @ np.log(AMPLITUDES)))
-    return Weights(weights.sum(1), amplitude, losses.numpy().min(1) / len(judged))
+    flat = (-1, len(targets))  # views at an amplitude, one after the other
+    pooled = pooled_scores(
+        every.reshape(_TURNS, *flat, n_classes),
+        by_label.reshape(flat),
+        np.stack(groups),
+        prior.ravel(),
+        _POWER,
+    )
+    return Weights(weights.sum(1), amplitude, losses.min(1) / len(judged), pooled)
 
 
 def weigh_numbers(kernels: Tensor, numbers: np.ndarray, shares: np.ndarray) -> Weights:
@@ -122,11 +137,10 @@ def _of_one_size(groups: np.ndarray) -> Iterator[Tensor]:
 
 
 def _losses(scores: Tensor, targets: np.ndarray) -> Tensor:
-    """Log losses (V,) of scores (V, O, C) at the scale that suits them best."""
+    """Log losses (V, O) of scores (V, O, C) at the scale that suits each view best."""
     spread = scores.std(dim=(1, 2), correction=0).clamp_min(1e-9)
     scaled = scores[:, None] * (_LOG_SCALES.exp() / spread[:, None])[:, :, None, None]
     of_truth = torch.log_softmax(scaled, -1)[..., np.arange(len(targets)), targets]
-    losses = -of_truth.sum(-1)  # (V, scales)
     penalty = 0.5 * ((_LOG_SCALES - _USUAL) / _SPREAD) ** 2
-    best = (losses + penalty).argmin(1)
-    return losses[torch.arange(len(losses)), best]
+    best = (penalty - of_truth.sum(-1)).argmin(1)  # of (V, scales)
+    return -of_truth[torch.arange(len(of_truth)), best]
