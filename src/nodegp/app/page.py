@@ -19,8 +19,8 @@ __all__ = ["evaluation_page"]
 
 _N_MISTAKES = 10
 _HOW = {
-    "leave-one-out": "leave-one-out: every label was predicted from the others, and had no influence "
-    "on the weights of the views and the temperature that were used for it",
+    "leave-one-out": "leave-one-out: every label was predicted from the others, and had no "
+    "influence on the weights of the views and the temperature that were used for it",
     "held-out nodes": "nodes whose labels were not used in the fit",
 }
 _ON_SCORES = (
