@@ -216,7 +216,7 @@ def test_cora_as_tables_is_cora(tmp_path, form, monkeypatch):
     test = data.splits["test"]
     proba, order = model.predict_proba(nodes=test), np.argsort(names)  # classes by name
     # A word of one paper alone has no place in the text's vocabulary, so not to the last digit.
-    np.testing.assert_allclose(proba, bundled.predict_proba(nodes=test)[:, order], atol=2e-3)
+    np.testing.assert_allclose(proba, bundled.predict_proba(nodes=test)[:, order], atol=3e-3)
     right = model.predict(nodes=test) == names[data.y[test]]
     assert right.mean() == pytest.approx(bundled.score(graph, data.labels("test")), abs=2e-3)
 

@@ -130,10 +130,12 @@ class FeatureRows:
         prepare = self.preprocessor
         if not self.is_sparse:
             product = np.empty((stop - start, columns.shape[1]), columns.dtype)
+            # A copy: torch warns of arrays that must not be written to, as those of a sketch.
+            right = torch.from_numpy(np.array(columns))
             for block in blocks(stop - start, self.width, budget.block):
                 part = slice(start + block.start, start + block.stop)
                 rows = self._part(part, slice(None)).astype(columns.dtype, copy=False)
-                product[block] = torch.from_numpy(rows) @ torch.from_numpy(columns)
+                product[block] = (torch.from_numpy(rows) @ right).numpy()
             return product
         scaled = columns
         if prepare.scale is not None:
@@ -147,7 +149,6 @@ class FeatureRows:
             (stop - start, self.n_columns),
             check_invariants=False,
         )
-        # A copy: torch warns of arrays that must not be written to, as those of a sketch.
         result: np.ndarray = (matrix @ torch.from_numpy(np.array(scaled, order="C"))).numpy()
         if prepare.unit_rows:
             result /= self._lengths[start:stop, None].astype(columns.dtype)

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from nodegp.extras import to_install
 
 __all__ = ["Cluster", "connected"]
 
+_PATIENCE = 20  # seconds that workers may take to start
 _RETRIES = 3  # of a task that failed; one whose worker was lost is another matter
 
 
@@ -81,6 +82,12 @@ class Cluster:
     def _workers(self) -> list[str]:
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
+    def _awaited(self) -> list[str]:
+        """Workers that are only starting, or starting again after they were lost."""
+        with suppress(TimeoutError):
+            self.client.wait_for_workers(1, timeout=_PATIENCE)
+        return self._workers()
+
     def run(
         self,
         function: Callable[..., Any],
@@ -90,7 +97,7 @@ class Cluster:
         if not tasks:
             return
         self._check_folders(tasks)
-        known = self._workers()
+        known = self._workers() or self._awaited()
         if not known:
             raise ValueError("the Dask cluster has no workers; start some with `dask worker`")
         chosen: dict[str, Any] = {"pure": False, "retries": _RETRIES}

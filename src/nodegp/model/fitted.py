@@ -48,6 +48,7 @@ M = TypeVar("M", bound="FittedModel")
 # What a posterior says of all nodes of its graph, for as long as it lives: calibration asks first,
 # and then those who read predictions, sets and doubts.
 _everywhere: WeakKeyDictionary[Posterior, Marginals] = WeakKeyDictionary()
+_FEW_NODES = 20_000  # of which all marginals are worth having
 
 
 def silent(line: str) -> None:
@@ -262,12 +263,12 @@ class FittedModel:
 
     def warm(self, observations: Observations) -> Warm:
         """What this fit knows that the next can start from."""
-        everyone = self.known_marginals
-        if everyone is not None:
+        domain = self.domain()
+        if domain.n_nodes <= _FEW_NODES:  # mostly they were asked for; if not, it is a prediction
+            everyone = self.marginals(domain, np.arange(domain.n_nodes))
             places = torch.from_numpy(observations.nodes)
             return Warm(Marginals(*(part[places] for part in everyone)), self.diagnostics.curvature)
         # In memory: their rows are kept, but for those of new labels.
-        domain = self.domain()
         with threads_for(max(self.posterior.n_inducing, domain.n_nodes // 20)):
             inputs = self.prior.at(domain, observations.nodes).materialise()
         with threads_for(self.posterior.n_inducing):
