@@ -14,7 +14,7 @@ import numpy as np
 import nodegp
 from nodegp import metrics
 from nodegp.datasets import Dataset
-from nodegp.model.calibration import fit_temperature, tempered
+from nodegp.model.calibration import fit_temperatures, tempered
 from nodegp_paper.datasets import random_split
 
 
@@ -35,7 +35,8 @@ def compare(data: Dataset, per_class: int, n_splits: int, likelihood: str) -> li
         ).fit(data.graph, y)
         plain = model.predict_proba(data.graph, split["test"])
         labels = data.y[model.labelled_]
-        temperature = fit_temperature(model.loo_proba_[None], labels, np.ones(len(labels)))
+        sure = np.ones(len(labels))
+        temperature = fit_temperatures(model.loo_proba_[None], labels, sure).by_all
         temperatures.append(temperature)
         truth = data.y[split["test"]]
         rows.append([_scores(truth, p) for p in (plain, tempered(plain, temperature))])

@@ -4,6 +4,9 @@ tables that a store is prepared from; and filtered features of both.
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
@@ -165,3 +168,16 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Every file of a folder, by its name."""
     names = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in names}
+
+
+def filling_disk(n_writes: int) -> Callable[[int], None]:
+    """What stands in for ``os.fsync`` on a disk that is full after so many writes."""
+    real, n_left = os.fsync, [n_writes]
+
+    def fsync(handle: int) -> None:
+        n_left[0] -= 1
+        if n_left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    return fsync

@@ -22,7 +22,7 @@ from nodegp.inference import Dual
 from nodegp.kernels import RBF, Linear, Matern
 from nodegp.labels import Observations
 from nodegp.likelihoods import Gaussian
-from nodegp.model.calibration import fit_temperature
+from nodegp.model.calibration import fit_temperatures
 from nodegp.model.views import averaged, candidates
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import build
@@ -131,7 +131,7 @@ def test_start_values_far_out_are_not_moved_in_silence():
 def test_unsure_labels_weigh_less_in_the_temperature():
     proba = np.tile([0.6, 0.4], (40, 1))
     y = np.r_[np.zeros(36, int), np.ones(4, int)]
-    sure, unsure = (fit_temperature(proba[None], y, np.full(40, c)) for c in (1.0, 0.1))
+    sure, unsure = (fit_temperatures(proba[None], y, np.full(40, c)).by_all for c in (1.0, 0.1))
     assert sure < unsure < 1.0  # the prior on log T pulls the less certain one to 1
 
 

@@ -23,7 +23,7 @@ from nodegp.cli.app import app
 from nodegp.disk import on_disk
 from nodegp.files import lock
 from nodegp.operators import operator_of
-from stores import awkward_graph, stored
+from stores import awkward_graph, filling_disk, stored
 
 
 @pytest.fixture(scope="module")
@@ -200,14 +200,7 @@ def test_a_full_disk_is_one_sentence_and_predictions_go_on(
     folder, tmp_path, monkeypatch, n_written
 ):
     command = ["predict", folder / "model.nodegp", *at(folder), "-o", tmp_path / "out"]
-    real, n_left = os.fsync, [n_written + 1]
-
-    def fsync(handle):
-        n_left[0] -= 1
-        if n_left[0] <= 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(handle)
-
+    fsync = filling_disk(n_written)
     with monkeypatch.context() as context:
         context.setattr(os, "fsync", fsync)
         said = run_cli(*command, fails=True).stderr

@@ -19,7 +19,7 @@ from forks import Forks
 from nodegp.store import store_graph
 from nodegp.store.building import Building
 from nodegp_paper.datasets.large import LargeGraph
-from stores import contents, graph_of, tables, write
+from stores import contents, filling_disk, graph_of, tables, write
 
 # Kills itself at a moment when something is to be made durable: in the middle of a file, or of a
 # line of the journal.
@@ -186,14 +186,7 @@ def test_the_second_of_two_processes_is_refused(tmp_path):
 def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, is_before):
     nodes, edges = tables()
     sources = write(tmp_path / "n", nodes), write(tmp_path / "e", edges)
-    real, n_left = os.fsync, [12 if is_before else 25]
-
-    def fsync(handle):
-        n_left[0] -= 1
-        if n_left[0] <= 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(handle)
-
+    fsync = filling_disk(11 if is_before else 24)
     with monkeypatch.context() as context:
         context.setattr(os, "fsync", fsync)
         with pytest.raises(OSError, match=r"^the disk of .* is full; make room and run the same"):

@@ -17,7 +17,6 @@ __all__ = [
     "TemperaturePrior",
     "Temperatures",
     "class_shares",
-    "fit_temperature",
     "fit_temperatures",
     "in_sets",
     "least_probability",
@@ -105,18 +104,6 @@ class TemperaturePrior(NamedTuple):
 def _log_normal(x: np.ndarray, mean: float, deviation: float) -> np.ndarray:
     result: np.ndarray = -0.5 * ((x - mean) / deviation) ** 2 - np.log(deviation)
     return result
-
-
-def fit_temperature(
-    left_out: np.ndarray,
-    y: np.ndarray,
-    confidence: np.ndarray,
-    growth: float = 1.0,
-    prior: TemperaturePrior | None = None,
-    least: float = 0.0,
-) -> float:
-    """The temperature of :func:`fit_temperatures` that all labels speak for."""
-    return fit_temperatures(left_out, y, confidence, growth, prior, least).by_all
 
 
 class Temperatures(NamedTuple):

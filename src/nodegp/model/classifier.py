@@ -28,7 +28,14 @@ from nodegp.model.calibration import (
     usual_temperature,
     weighted,
 )
-from nodegp.model.fitted import FittedModel, Report, Settings, fit_posterior, silent
+from nodegp.model.fitted import (
+    FEW_NODES,
+    FittedModel,
+    Report,
+    Settings,
+    fit_posterior,
+    silent,
+)
 from nodegp.model.groups import STAY, dealt_groups, growth
 from nodegp.model.recipe import Recipe
 from nodegp.model.selection import choose_recipe
@@ -43,7 +50,7 @@ __all__ = ["FittedClassifier", "array_entropy", "fit_classifier", "select_classi
 _TURNS = 2  # groupings of labels that are left out
 # Nodes that are looked at to see how common classes are. On larger graphs it is some of them; on
 # those beyond the second number a fit does not go over all edges, and labels have the say.
-_LOOKED_AT, _LARGE = 20_000, 200_000
+_LOOKED_AT, _LARGE = FEW_NODES, 200_000
 # Probabilities before calibration of all nodes of a graph, for as long as a posterior lives:
 # calibration needs them first, and then those who ask for predictions.
 _plain_everywhere: WeakKeyDictionary[Posterior, np.ndarray] = WeakKeyDictionary()

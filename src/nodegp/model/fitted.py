@@ -39,7 +39,15 @@ from nodegp.prior import (
 from nodegp.prior.edges import LINKS
 from nodegp.seeds import generator
 
-__all__ = ["Diagnostics", "FittedModel", "Report", "Settings", "fit_posterior", "silent"]
+__all__ = [
+    "FEW_NODES",
+    "Diagnostics",
+    "FittedModel",
+    "Report",
+    "Settings",
+    "fit_posterior",
+    "silent",
+]
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 Report = Callable[[str], None]
@@ -48,7 +56,7 @@ M = TypeVar("M", bound="FittedModel")
 # What a posterior says of all nodes of its graph, for as long as it lives: calibration asks first,
 # and then those who read predictions, sets and doubts.
 _everywhere: WeakKeyDictionary[Posterior, Marginals] = WeakKeyDictionary()
-_FEW_NODES = 20_000  # of which all marginals are worth having
+FEW_NODES = 20_000  # of which all marginals are worth having: calibration asks for them
 
 
 def silent(line: str) -> None:
@@ -264,7 +272,7 @@ class FittedModel:
     def warm(self, observations: Observations) -> Warm:
         """What this fit knows that the next can start from."""
         domain = self.domain()
-        if domain.n_nodes <= _FEW_NODES:  # mostly they were asked for; if not, it is a prediction
+        if domain.n_nodes <= FEW_NODES:  # mostly they were asked for; if not, it is a prediction
             everyone = self.marginals(domain, np.arange(domain.n_nodes))
             places = torch.from_numpy(observations.nodes)
             return Warm(Marginals(*(part[places] for part in everyone)), self.diagnostics.curvature)
