@@ -17,7 +17,7 @@ from nodegp.active import suggest
 from nodegp.evaluation import leave_one_out
 from nodegp.inference import Dual
 from nodegp.model.calibration import weighted
-from nodegp.prior import build, edges, lengths
+from nodegp.prior import Domain, build, edges, lengths
 
 TIGHT = Dual(tol=1e-8, max_steps=2000)
 
@@ -381,6 +381,28 @@ def test_with_lengths_that_are_estimated(make, tmp_path, monkeypatch):
     fresh = fit_of(case._replace(shown=shown), engine=TIGHT).predict_proba()
     for each in (model, loaded):
         assert each.update(more, case.y[more]).predict_proba() == pytest.approx(fresh, abs=1e-6)
+
+
+@pytest.mark.parametrize("make", [structure_only, heterophily])
+def test_what_needs_no_label_is_worked_out_once(make, monkeypatch):
+    """A second fit, with other labels, finds neither nodes alike nor lengths of rows again."""
+    case = make()
+    lengths_of = Domain.squared_lengths
+    fit_of(case)
+
+    def refuse(*args):
+        raise AssertionError("this was known")
+
+    def known(domain, polynomial):
+        assert domain.known_scale(polynomial, 0) is not None
+        return lengths_of(domain, polynomial)
+
+    monkeypatch.setattr(edges, "nearest_nodes", refuse)
+    monkeypatch.setattr(Domain, "squared_lengths", known)
+    others = rest(case)[: len(case.shown)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        GraphGPClassifier().fit(case.graph, hide(case.y, others)).predict_proba()
 
 
 def test_class_weights_follow_predictions_and_not_an_experts_balance():

@@ -259,7 +259,7 @@ def test_exact_lengths_go_with_the_graph_too(filter, tmp_path):
 def test_lengths_on_a_graph_that_is_large_enough_to_estimate_them(tmp_path):
     rng = np.random.default_rng(4)
     A = sp.csr_array(sp.random_array((9000, 9000), density=0.0005, rng=rng))
-    words = sp.csr_array(sp.random_array((9000, 500), density=0.01, rng=rng))
+    words = sp.csr_array(sp.random_array((9000, 2000), density=0.003, rng=rng))
     words.data[:] = 1.0
     model = GraphGPClassifier(filter=MANY_HOPS["a sum"], engine=Dual(max_iter=1))
     y = np.where(np.arange(9000) % 600 == 0, np.arange(9000) // 600 % 3, -1)

@@ -401,8 +401,9 @@ def test_every_prior_is_tested_here():
 def test_how_many_columns_estimate_lengths():
     width = lengths_module.sketch_width
     assert width(1_000, 1_000) == 0  # exact
-    assert width(2_708, 1_433) == lengths_module.WIDTH  # Cora
-    assert width(19_717, 500) == lengths_module.WIDTH
+    assert width(2_708, 1_433) == 0  # Cora
+    assert width(19_717, 500) == 0
+    assert width(20_000, 5_000) == lengths_module.WIDTH
     assert width(1_000_000, 100) == 0  # few columns are carried themselves
     assert width(100_000, 20_000) == lengths_module.WIDTH
 

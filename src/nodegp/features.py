@@ -83,6 +83,13 @@ class FeatureRows:
         is_small = np.prod(self.raw.shape) <= _SMALL
         return np.float64 if is_small or self.in_double else np.float32
 
+    def prepare(self) -> None:
+        """What products with columns take, ahead of the first of them."""
+        if self.is_sparse:
+            _ = self._stored, self._stored_transposed
+            if self.preprocessor.unit_rows:
+                _ = self._lengths
+
     def take(self, index: np.ndarray) -> Rows:
         return self.preprocessor.transform(self.raw, self._at(index))
 

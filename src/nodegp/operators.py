@@ -24,7 +24,7 @@ from nodegp.linalg import torch_sparse
 __all__ = ["GraphOperator", "MemoryOperator", "operator_of"]
 
 # Columns at a time: as many as the caches hold. Fewer waste the reading of the edges.
-_FEWEST, _MOST, _CACHED_BYTES = 16, 128, 6 << 20
+_FEWEST, _MOST, _CACHED_BYTES = 16, 256, 5 << 20
 
 # Graphs do not change, so what follows from one alone is worked out once and dies with it.
 _operators: WeakKeyDictionary[Graph, dict[bool, GraphOperator]] = WeakKeyDictionary()
@@ -128,7 +128,9 @@ class MemoryOperator:
 
     def column_blocks(self, n_columns: int) -> Iterator[slice]:
         column = 4 * max(self.n_nodes, 1)  # bytes
-        return blocks(n_columns, 1, int(np.clip(_CACHED_BYTES // column, _FEWEST, _MOST)))
+        most = int(np.clip(_CACHED_BYTES // column, _FEWEST, _MOST))
+        n_blocks = max(-(-n_columns // most), 1)
+        return blocks(n_columns, 1, -(-n_columns // n_blocks))  # of one size: none for a few
 
     def row_matmul(self, rows: sp.csr_array) -> sp.csr_array:
         self.products += rows.shape[0]

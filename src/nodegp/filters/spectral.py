@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 
 import numpy as np
@@ -98,6 +99,15 @@ class Spectral(Filter):
 
     def polynomial(self) -> FilterPolynomial:
         """This filter at the present values of its hyper-parameters."""
+        if any(isinstance(value, Tensor) for value in vars(self).values()):  # they may yet move
+            return self._expanded()
+        return self._polynomial
+
+    @cached_property
+    def _polynomial(self) -> FilterPolynomial:
+        return self._expanded()
+
+    def _expanded(self) -> FilterPolynomial:
         numbers = tuple(self.coefficients().detach().tolist())
         return FilterPolynomial(
             numbers, self.self_loops, self.averaged, float(self.hub_discount), self.centred

@@ -12,6 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import torch
+
+from nodegp.budget import blocks, budget
 
 __all__ = [
     "TemperaturePrior",
@@ -134,14 +137,17 @@ def fit_temperatures(
         return Temperatures(1.0, np.ones(len(y)))
     prior = prior or TemperaturePrior(0.0, 1.0)
     logs = np.log(np.maximum(left_out, _SMALLEST))
-    highest = logs.max(axis=2, keepdims=True)
-    below, of_label = logs - highest, (logs - highest)[:, np.arange(len(y)), y]
-    each = np.empty((len(_LOG_TEMPERATURES), len(y)))
-    for place, power in enumerate(growth * np.exp(-_LOG_TEMPERATURES)):
-        of_truth = power * of_label - np.log(np.exp(power * below).sum(axis=2))
+    below = torch.from_numpy(logs - logs.max(axis=2, keepdims=True))
+    of_label = below[:, torch.arange(len(y)), torch.from_numpy(y)]
+    powers = torch.from_numpy(growth * np.exp(-_LOG_TEMPERATURES))
+    each = np.empty((len(powers), len(y)))
+    for block in blocks(len(powers), below.numel(), budget.cached):
+        power = powers[block, None, None]
+        sums = (power[..., None] * below).exp_().sum(3)  # (temperatures, turns, O)
+        of_truth = power * of_label - sums.log_()
         if least > 0:
-            of_truth = np.log(least + (1.0 - left_out.shape[2] * least) * np.exp(of_truth))
-        each[place] = confidence * of_truth.mean(axis=0)
+            of_truth = (least + (1.0 - left_out.shape[2] * least) * of_truth.exp_()).log_()
+        each[block] = confidence * of_truth.mean(1).numpy()
     total = (prior.log_density(_LOG_TEMPERATURES) + each.sum(axis=1))[:, None]
     total = np.concatenate([total, total - each], axis=1)
     chances = np.exp(total - total.max(axis=0))

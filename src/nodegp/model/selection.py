@@ -15,7 +15,14 @@ from nodegp.model.fitted import Report, Settings, silent
 from nodegp.model.plan import left_out_views
 from nodegp.model.recipe import Recipe, bias_variance, prior_variance
 from nodegp.model.unseen import Pooled
-from nodegp.model.views import Candidate, averaged, candidates, label_covariances, learnable
+from nodegp.model.views import (
+    Candidate,
+    averaged,
+    candidates,
+    label_covariances,
+    learnable,
+    prepare_views,
+)
 from nodegp.model.weighing import Score, Weights, weigh, weigh_numbers
 from nodegp.prior import Domain
 
@@ -102,6 +109,7 @@ def _choose(
     if len(nodes) > _ENOUGH:
         some = np.linspace(0, len(nodes) - 1, _ENOUGH).astype(np.intp)
     kernel = base.kernel if isinstance(base.kernel, Kernel) else None
+    prepare_views(domain, looks)
     covariances = label_covariances(looks, domain, nodes[some], kernel)
     found = weighed(covariances, some, np.array([look.share for look in looks]))
     variance *= found.amplitude

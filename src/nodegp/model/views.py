@@ -13,8 +13,9 @@ from torch import Tensor
 from nodegp.filters import Filter, Identity, PageRank, Propagation, View, Views
 from nodegp.kernels import RBF, Cosine, Kernel
 from nodegp.linalg import check_finite
+from nodegp.model.fitted import FEW_NODES
 from nodegp.model.recipe import HUB_DISCOUNT, Recipe, far_neighbours, with_bias
-from nodegp.prior import Domain, make_prior
+from nodegp.prior import Domain, Prior, make_prior
 from nodegp.prior.edges import ALIKE, BOTH, LINKS, alike_cost
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "label_covariances",
     "learnable",
     "planning_recipe",
+    "prepare_views",
 ]
 
 _NEAR = PageRank(0.085, order=7, hub_discount=HUB_DISCOUNT, fixed=("strength",))
@@ -86,24 +88,34 @@ def _candidate(
     return Candidate(View(name, filter, relation), kernel, share)
 
 
+def prepare_views(domain: Domain, looks: Sequence[Candidate]) -> None:
+    """Work out what the views need and no label has a say in, for all fits on this graph: edges
+    between nodes alike, and lengths of filtered rows. Of a large graph that is too much to have for
+    a view that labels may then speak against."""
+    if domain.n_nodes <= FEW_NODES and domain.graph.takes_all_pairs:
+        for look in looks:
+            _prior(look, look.kernel, domain).prepare(domain)
+
+
 @torch.no_grad()
 def label_covariances(
     looks: Sequence[Candidate], domain: Domain, nodes: np.ndarray, kernel: Kernel | None = None
 ) -> Tensor:
     """The covariances that each view gives some nodes, (V, O, O), by its own kernel or by one for
     all, with variances of one on average."""
-    every = [kernel or look.kernel for look in looks]
-    parts = [
-        make_prior(Views((look.view,)), (own,), domain)
-        for look, own in zip(looks, every, strict=True)
-    ]
-    results = []
-    for part in parts:
-        inputs = part.to_learn(domain, nodes)
-        covariance = check_finite(part.cov(inputs, inputs))
+
+    def of_one(look: Candidate) -> Tensor:
+        prior = _prior(look, kernel or look.kernel, domain)
+        inputs = prior.to_learn(domain, nodes)
+        covariance = check_finite(prior.cov(inputs, inputs))
         mean = covariance.diagonal().mean()
-        results.append(covariance / mean if mean > 0 else covariance)
-    return torch.stack(results)
+        return covariance / mean if mean > 0 else covariance
+
+    return torch.stack([of_one(look) for look in looks])
+
+
+def _prior(look: Candidate, kernel: Kernel, domain: Domain) -> Prior:
+    return make_prior(Views((look.view,)), (kernel,), domain)
 
 
 def averaged(

@@ -85,6 +85,10 @@ class Prior(Component):
     def at(self, domain: Domain, nodes: np.ndarray) -> Inputs:
         """Some nodes as inputs, at the current hyper-parameters. Nothing is computed yet."""
 
+    def prepare(self, domain: Domain) -> None:
+        """Work out what needs no label and is kept with the graph: edges that follow from features,
+        and lengths."""
+
     def to_learn(self, domain: Domain, nodes: np.ndarray) -> Inputs:
         """A few nodes as inputs that remain valid while the hyper-parameters change."""
         return self.at(domain, nodes).materialise()

@@ -25,7 +25,15 @@ from nodegp.prior.cache import ArrayCache
 from nodegp.prior.columns import FeatureColumns, ProductColumns
 from nodegp.prior.edges import LINKS, derived_graph, is_derived
 from nodegp.prior.inputs import cut
-from nodegp.prior.kept import KeptColumns, KeptRows, LabelledRows, knowing, taken
+from nodegp.prior.kept import (
+    KeptColumns,
+    KeptRows,
+    LabelledRows,
+    check_size,
+    knowing,
+    row_marks,
+    taken,
+)
 from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
     FilterPolynomial,
@@ -60,6 +68,7 @@ class Domain:
         preprocessor: Preprocessor,
         in_double: bool = False,
         stranger_to: int | None = None,
+        rows: FeatureRows | None = None,
     ):
         self.graph = graph
         self.preprocessor = preprocessor
@@ -68,7 +77,7 @@ class Domain:
         # and no links.
         self.stranger_to = stranger_to
         self.cache = _caches.setdefault(graph, ArrayCache(budget.kept_bytes))
-        self.rows = self._feature_rows()
+        self.rows = rows or self._feature_rows()
         # Other edges between the same nodes share the budget of what is kept.
         self._mark = id(graph), preprocessor.fingerprint, np.dtype(self.rows.precision).name
         self._relations: dict[str, Domain] = {}
@@ -77,8 +86,10 @@ class Domain:
         """The features, with what has been made of them for other edges and other questions."""
         key = ("features", self.preprocessor.fingerprint, self.in_double)
         known = self.cache.get(key)
-        if isinstance(known, FeatureRows) and known.raw is self.graph.features:
-            return known
+        if isinstance(known, FeatureRows):
+            same_nodes = self.is_featureless and len(known) == self.n_nodes
+            if known.raw is self.graph.features or same_nodes:
+                return known
         of_graph = FeatureRows.of(self.preprocessor, self.graph.features, self.n_nodes)
         rows = replace(of_graph, in_double=self.in_double)
         self.cache.put(key, rows, 24 * len(rows) * rows.width)
@@ -135,8 +146,9 @@ class Domain:
 
     def _related(self, name: str) -> Domain:
         if not is_derived(name):
-            _caches.setdefault(self.graph.relation(name), self.cache)
-            return Domain(self.graph.relation(name), self.preprocessor, self.in_double)
+            related = self.graph.relation(name)
+            _caches.setdefault(related, self.cache)
+            return Domain(related, self.preprocessor, self.in_double, rows=self.rows)
         if name == LINKS and self.stranger_to is not None:
             nothing = sp.csr_array((self.n_nodes, self.stranger_to))
             apart = Graph(sp.csr_array((self.n_nodes, self.n_nodes)), nothing)
@@ -145,7 +157,7 @@ class Domain:
         _caches.setdefault(view, self.cache)
         if name == LINKS:
             return Domain(view, Preprocessor.fit(None, n_nodes=self.n_nodes), self.in_double)
-        return Domain(view, self.preprocessor, self.in_double)
+        return Domain(view, self.preprocessor, self.in_double, rows=self.rows)
 
     # --- filtered features F X, all of them or some ------------------------------------------
 
@@ -188,7 +200,8 @@ class Domain:
         if before is not None and before.nodes == nodes.tolist():
             return before.rows
         rows = self.filtered_rows(polynomial, nodes, sketch)
-        labelled = knowing(rows, nodes, before)
+        marks = row_marks(self.cache, ("number", self._mark, polynomial), nodes)
+        labelled = knowing(rows, nodes, marks, before)
         self.cache.put(key, labelled, 8 * len(rows) * (len(rows) + rows.width))
         return labelled.rows
 
@@ -217,7 +230,7 @@ class Domain:
         operator = self.operator(polynomial.self_loops)
         if self.is_featureless and not polynomial.centred:
             return filter_rows(operator, polynomial, nodes)
-        _check_size(len(nodes), self.n_columns)
+        check_size(len(nodes), self.n_columns)
         if self.is_featureless:  # what a centre is taken from has an entry for every node
             result = np.empty((len(nodes), self.n_nodes))
             for block in operator.column_blocks(len(nodes)):
@@ -246,7 +259,7 @@ class Domain:
         """Rows at the nodes that the filter's coefficients weight, (terms, n, D): they hold no
         hyper-parameter, so learning those needs no graph."""
         operator = self.operator(polynomial.self_loops)
-        _check_size(len(polynomial) * len(nodes), self.n_columns)
+        check_size(len(polynomial) * len(nodes), self.n_columns)
         result = np.empty((len(polynomial), len(nodes), self.n_columns))
         if self._indicators_are_cheaper(polynomial, len(nodes), len(polynomial)):
             for block in operator.column_blocks(len(nodes)):
@@ -266,8 +279,8 @@ class Domain:
         cached = self.cache.get(key)
         if isinstance(cached, np.ndarray):
             return cached
-        columns = FeatureColumns(self.rows)
-        result = propagate(self.operator(polynomial.self_loops), polynomial, columns)
+        operator = self.operator(polynomial.self_loops)
+        result = propagate(operator, polynomial, FeatureColumns(self.rows))
         self.cache.put(key, result, result.nbytes)
         return result
 
@@ -304,11 +317,8 @@ class Domain:
         """
         key = ("columns", self._mark, polynomial)
         cached = self.cache.get(key)
-        before = (
-            cached
-            if isinstance(cached, KeptColumns)
-            else KeptColumns((), np.zeros((self.n_nodes, 0)))
-        )
+        nothing = KeptColumns((), np.zeros((self.n_nodes, 0)))
+        before = cached if isinstance(cached, KeptColumns) else nothing
         if before.of == rows.fingerprints:
             return before.values
         place = {mark: j for j, mark in enumerate(before.of)}
@@ -388,13 +398,3 @@ class Domain:
         """Keep what :meth:`known_scale` gives: worked out here, or read from a model file."""
         key = ("scale", self._mark, polynomial, width)
         self.cache.put(key, values, values.nbytes)
-
-
-def _check_size(n_rows: int, n_columns: int) -> None:
-    if n_rows * n_columns > budget.answer:
-        size = f"{n_rows * n_columns * 8 / 2**30:.0f} GiB ({n_columns} columns, dense)"
-        raise ValueError(
-            f"the filtered features of {n_rows} nodes would take {size}. Use fewer labels, or "
-            "bring the features to fewer columns first, for instance with TruncatedSVD of "
-            "scikit-learn."
-        )

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
+from nodegp.budget import budget
+from nodegp.prior.cache import ArrayCache
 from nodegp.rows import Rows, inner_products
 
-__all__ = ["KeptColumns", "KeptRows", "LabelledRows", "knowing", "taken"]
+__all__ = [
+    "KeptColumns",
+    "KeptRows",
+    "LabelledRows",
+    "check_size",
+    "knowing",
+    "row_marks",
+    "taken",
+]
+
+_numbers = count()
 
 
 class KeptRows:
@@ -45,27 +58,31 @@ class LabelledRows(NamedTuple):
     rows: Rows
 
 
-def knowing(rows: Rows, nodes: np.ndarray, before: LabelledRows | None) -> LabelledRows:
-    """The rows of some nodes with what is known of them, some of it from before."""
+def knowing(
+    rows: Rows, nodes: np.ndarray, marks: tuple[str, ...], before: LabelledRows | None
+) -> LabelledRows:
+    """The rows of some nodes with what is known of them, some of it from before; ``marks`` are what
+    they are known by."""
     place = {} if before is None else {n: j for j, n in enumerate(before.nodes)}
     there = np.array([place.get(n, -1) for n in nodes.tolist()], dtype=np.intp)
     old, new = np.flatnonzero(there >= 0), np.flatnonzero(there < 0)
     gram = None if before is None else before.rows.known_gram
-    if before is None or gram is None or not len(old):
-        rows = rows.knowing(inner_products(rows, rows), rows.fingerprints)
-        return LabelledRows(nodes.tolist(), rows)
+    if gram is None or not len(old):
+        return LabelledRows(nodes.tolist(), rows.knowing(inner_products(rows, rows), marks))
     result = np.empty((len(rows), len(rows)), gram.numpy().dtype)
     result[np.ix_(old, old)] = gram.numpy()[np.ix_(there[old], there[old])]
-    some = rows.take(new)
     if len(new):
-        products = inner_products(some, rows).numpy()
+        products = inner_products(rows.take(new), rows).numpy()
         result[new], result[:, new] = products, products.T
-    marks = np.empty(len(rows), dtype=object)
-    marks[old] = np.array(before.rows.fingerprints, dtype=object)[there[old]]
-    marks[new] = some.fingerprints
-    return LabelledRows(
-        nodes.tolist(), rows.knowing(torch.from_numpy(result), tuple(marks.tolist()))
-    )
+    return LabelledRows(nodes.tolist(), rows.knowing(torch.from_numpy(result), marks))
+
+
+def row_marks(cache: ArrayCache, key: Hashable, nodes: np.ndarray) -> tuple[str, ...]:
+    """What the rows of some nodes are known by, for one filter on one graph: a number that, as long
+    as it is kept, no other has, and the nodes'."""
+    if (number := cache.get(key)) is None:
+        cache.put(key, number := next(_numbers), 8)
+    return tuple(f"{number} {n}" for n in nodes.tolist())
 
 
 class KeptColumns(NamedTuple):
@@ -80,3 +97,14 @@ def taken(array: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     if len(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes) and (np.diff(nodes) == 1).all():
         return array[nodes[0] : nodes[-1] + 1]
     return array[nodes]
+
+
+def check_size(n_rows: int, n_columns: int) -> None:
+    """Refuse rows that would take too much memory."""
+    if n_rows * n_columns > budget.answer:
+        size = f"{n_rows * n_columns * 8 / 2**30:.0f} GiB ({n_columns} columns, dense)"
+        raise ValueError(
+            f"the filtered features of {n_rows} nodes would take {size}. Use fewer labels, or "
+            "bring the features to fewer columns first, for instance with TruncatedSVD of "
+            "scikit-learn."
+        )

@@ -22,14 +22,14 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
-from nodegp.linalg import ridge_inverse
+from nodegp.linalg import cholesky, ridge_inverse
 from nodegp.rows import InnerProducts, Rows, inner_products
 
 __all__ = ["norm_ratios", "random_signs", "signs_as", "sketch_width"]
 
 WIDTH = 128  # columns of R
-# Up to so many entries of the features exact lengths cost little more.
-_FEW_ENTRIES = 1 << 20
+# Up to so many entries of the features exact lengths cost a second at most, once for each filter.
+_FEW_ENTRIES = 1 << 24
 _SEED = 20181203
 _FIRST, _STEP = np.uint64(0x2545F491), np.uint64(0x9E3779B1)
 _RIDGE = 1e-4  # of rows of length one: B need not be the best, and should not be wild
@@ -86,16 +86,18 @@ def norm_ratios(
     scales, right = _inverse_roots(squared_lengths), _inverse_roots(others.squared_norms())
     G = inner_products(others, others) * right * right[:, None]  # (M, M)
     inverse = ridge_inverse(G, _RIDGE)
-    sketch = others.sketch * right[:, None]  # (M, s)
+    # With B = g (G + ridge)^-1 the known part is g (inverse + ridge inverse^2) g^T, a square.
+    root, _ = cholesky(inverse + _RIDGE * inverse @ inverse, "regression on the labelled nodes")
+    both = torch.cat([inverse @ (others.sketch * right[:, None]), root], 1)  # (M, s + M)
     ratios = torch.empty(len(squared_lengths), dtype=torch.float64)
     for block in blocks(len(ratios), len(G), budget.cached):
         g = inner(block)
         kind = g.dtype
-        g = g * right.to(kind) * scales[block].to(kind)[:, None]
-        B = g @ inverse.to(kind)
-        left = sketches(block).to(kind) * scales[block].to(kind)[:, None] - B @ sketch.to(kind)
-        explained = (B * (2.0 * g - B @ G.to(kind))).sum(1)
-        ratios[block] = left.square_().sum(1).double() + explained.double()
+        scale = scales[block].to(kind)[:, None]
+        product = (g * right.to(kind)).mul_(scale) @ both.to(kind)
+        width = others.sketch.shape[1]
+        product[:, :width] -= sketches(block).to(kind) * scale
+        ratios[block] = product.square_().sum(1).double()
     return ratios
 
 

@@ -30,6 +30,10 @@ class SumPrior(Prior):
     def at(self, domain: Domain, nodes: np.ndarray) -> SumInputs:
         return SumInputs(tuple(part.at(domain, nodes) for part in self.parts))
 
+    def prepare(self, domain: Domain) -> None:
+        for part in self.parts:
+            part.prepare(domain)
+
     def to_learn(self, domain: Domain, nodes: np.ndarray) -> SumInputs:
         return SumInputs(tuple(part.to_learn(domain, nodes) for part in self.parts))
 
