@@ -198,7 +198,7 @@ def test_differences_are_between_runs_on_the_same_split():
     assert rows["nodegp"]["accuracy %"] == "80.0 ± 5.8"  # 10 / sqrt(3)
     assert rows["nodegp"]["difference to nodegp"] == ""
     assert rows["GCN"]["difference to nodegp"] == "-1.5 ± 0.5"
-    assert rows["GCN"]["labels"] == "20 per class, 500 to stop by"
+    assert rows["GCN"]["labels"] == "20 per class, 500 for early stopping"
     assert rows["GGP-X"]["difference to nodegp"] == "-25.0"  # to nodegp-X, and of one split
     assert rows["GGP-X"]["labels"] == "20 per class and 500"
 

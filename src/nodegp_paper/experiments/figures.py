@@ -52,9 +52,9 @@ _BEYOND = {
 _STYLES = ("-", (0, (1, 3)), "--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)))
 _DRAWS = "Means over random draws of training nodes; error bars: standard errors of the mean."
 _DIAGRAM = (
-    "How often the likeliest class is right, against the probability given to it; all {what} "
-    "pooled, 15 bins of equal width, bins with fewer than 10 predictions left out. Above the "
-    "diagonal a model is too modest, below it too sure. "
+    "Accuracy of the predicted class against its probability; all {what} pooled, 15 bins of equal "
+    "width, bins with fewer than 10 predictions left out. Above the diagonal a model is "
+    "underconfident, below it overconfident. "
 )
 
 
@@ -130,7 +130,7 @@ def reliability_diagrams(records: list[Record]) -> Figure | None:
     for ax, _, runs in plots:
         _diagonal(ax)
         for row in semi_supervised.rows():
-            if row.model not in _PAPER:  # all of them would be a tangle
+            if row.model not in _PAPER:  # all of them would be unreadable
                 continue
             marker, style = ("s", "--") if row.engine == "default" else ("o", "-")
             for entry in by_dataset(runs, semi_supervised.TASK.name, row.model, row.engine):
@@ -236,10 +236,12 @@ def optimiser_steps(records: list[Record]) -> Figure | None:
         twin.spines["top"].set_visible(False)
     curves = [run.metrics["accuracy_curve"] for *_, runs in plots for run in runs]
     last = [curve[-1] - max(curve) for curve in curves]
+    n_steps = max(run.metrics["steps"][-1] for *_, runs in plots for run in runs)
     caption = (
-        "The paper's engine, run on. Each line is one restart. Stopping at the best test accuracy, "
-        f"which nobody could know, would have gained {-100 * float(np.mean(last)):.1f} points on "
-        f"average over going on to the end (at most {-100 * min(last):.1f})."
+        f"The paper's engine, run for {n_steps:,} steps; each line is one restart. Early stopping "
+        "at the best test accuracy, which is unknown in practice, would have gained "
+        f"{-100 * float(np.mean(last)):.1f} points on average (at most {-100 * min(last):.1f}) "
+        "over running to the end."
     )
     return Figure("claim_steps", "No early stopping is needed", caption, drawing)
 
@@ -260,15 +262,16 @@ def hub_influence(records: list[Record]) -> Figure | None:
         ax.axhline(0, color="0.7", linewidth=0.8)
         ax.set(xlabel="degree of the mislabelled node", xscale="log")
     caption = (
-        "One label more, true or wrong: what the wrong one costs on the public test nodes, in "
-        "accuracy and in the mean share of probability that moves, against the degree of its node. "
+        "One more node is labelled, once correctly and once wrongly. Shown is what the wrong label "
+        "costs on the public test nodes, against the degree of its node: accuracy lost, and "
+        "probability moved (mean total variation distance between the two predictions). "
         "Rank correlation of degree and probability moved: " + ", ".join(correlations) + "."
     )
     return _figure("claim_hubs", "The influence of hubs", caption, drawing)
 
 
 def paired_differences(records: list[Record]) -> Figure | None:
-    """What every other model has over ours, split by split."""
+    """Accuracy of every other model minus ours, split by split."""
     drawing, plots = _panels(records, splits.RANDOM.name)
     for ax, _, runs in plots:
         apart = {
@@ -285,12 +288,12 @@ def paired_differences(records: list[Record]) -> Figure | None:
         ax.axvline(0, color="0.5", linewidth=0.8)
         ax.set_yticks(range(len(apart)), list(apart))
         ax.invert_yaxis()
-        ax.set_xlabel("accuracy less nodegp's, points")
+        ax.set_xlabel("accuracy minus nodegp's, points")
     if not any(ax.collections for ax, *_ in plots):
         return None
     caption = (
-        "Each small dot is one random split: the accuracy of the model less that of nodegp (of "
-        "the models named -X: of nodegp-X) on the same nodes. Black: mean and two standard errors."
+        "Each small dot is one random split: the accuracy of the model minus that of nodegp "
+        "(for models named -X: of nodegp-X) on the same nodes. Black: mean and two standard errors."
     )
     return Figure("beyond_differences", "Against nodegp, split by split", caption, drawing)
 

@@ -69,9 +69,9 @@ _ALC = (
 )
 _TRIAL = "Seconds: a whole trial, scoring included."
 WHY_EDGES_DIFFER = (
-    "The paper counts links as they are listed. Some papers are listed as citing each other twice, "
-    "once in each direction, and some as citing themselves; an undirected graph without self-loops "
-    "has each edge once. The rest are the same links."
+    "The paper counts links as the files list them. Some links are listed twice, once in each "
+    "direction, and some papers cite themselves; an undirected graph without self-loops has each "
+    "edge once. Otherwise the links are the same."
 )
 
 
@@ -106,11 +106,11 @@ def accuracy_table(records: list[Record]) -> Table | None:
         "seconds": seconds_cell,
     }
     notes = (
-        "Public splits, 1,000 test nodes (standard error of an accuracy: about 1.2 points). n "
-        "restarts, their mean and standard deviation; seconds are the median of one run on one "
-        "core, loading and scoring included. The 500 validation labels: the networks that use them "
-        "stop early by them, ICA sets its penalty, GGP-X trains on them. The printed Planetoid is "
-        "the better of its two variants on each data set.",
+        "Public splits, 1,000 test nodes (standard error of an accuracy: about 1.2 points). "
+        "Accuracy: mean and standard deviation over n restarts. Seconds: median over runs, on one "
+        "core, loading and scoring included. The 500 validation labels: the networks use them for "
+        "early stopping, ICA to choose its penalty, and GGP-X trains on them. The printed number "
+        "for Planetoid is that of the better of its two variants on each data set.",
     )
     return table_of("table1", "Table 1: semi-supervised classification", columns, rows(), notes)
 
@@ -161,12 +161,11 @@ def alc_table(records: list[Record]) -> Table | None:
         "seconds": seconds_cell,
     }
     notes = (
-        "Area under the curves of Figure 2, accuracy on all unlabelled nodes against 1 to 50 "
-        "labels, as a share of the largest that there can be; its mean over n trials with "
-        "different first nodes, and the standard error of that. Mean accuracy: of the 50 "
-        "accuracies, of which the area counts the first and the last half. Log loss and "
-        "calibration error after the last "
-        "label. Seconds: one trial of all labels on one core.",
+        "ALC: normalised area under the learning curves of Figure 2 (accuracy on all unlabelled "
+        "nodes against 1 to 50 labels); mean over n trials with different first nodes, with its "
+        "standard error. Mean accuracy: the mean of the 50 accuracies; in the area, the first and "
+        "the last of them count half. Log loss and calibration error: after the last label. "
+        "Seconds: one trial of all labels on one core.",
     )
     return table_of("table3", "Table 3: active learning", columns, rows(), notes, "learner")
 
@@ -178,10 +177,10 @@ def few_labels_table(records: list[Record]) -> Table | None:
     rows = list(entries(records, few_labels.MODELS, task=few_labels.TASK.name))
     draws = _several({len(entry.runs) // len(sizes) for entry in rows}, "draw")
     notes = (
-        "Accuracy in per cent on the public test nodes and its standard error over "
-        f"{draws} of training nodes from outside them. GGP: the cubic kernel of Table 1, "
-        "default engine; GGP (linear): the centred linear kernel of Table 3. No validation labels "
-        "for anyone.",
+        "Accuracy in per cent on the public test nodes, by labels per class: mean and standard "
+        f"error over {draws} of training nodes, none of them a test node. GGP: the cubic kernel of "
+        "Table 1, default engine; GGP (linear): the centred linear kernel of Table 3. No method "
+        "has validation labels.",
     )
     title = "Data efficiency: accuracy by labels per class"
     return table_of("few_labels", title, columns, rows, notes)
@@ -384,7 +383,7 @@ def _labels(model: str, settings: Mapping[str, Any]) -> str:
     train, more = f"{settings['per_class']} per class", settings["val"]
     if trains_on_validation(model):
         return f"{train} and {more}"
-    return f"{train}, {more} to stop by" if uses_validation(model) else train
+    return f"{train}, {more} for early stopping" if uses_validation(model) else train
 
 
 def _use_of_validation(model: str) -> str:
