@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nodegp.budget import blocks, budget
 from nodegp.declared import check_shapes, require
-from nodegp.linalg import QuadraticForms, not_positive_definite
+from nodegp.linalg import QuadraticForms, by_threads, not_positive_definite
 
 __all__ = [
     "OwnClassGains",
@@ -41,11 +41,16 @@ def exact_factor(K: Tensor, lambda2: Tensor) -> tuple[Tensor, Tensor]:
     S = lambda2.sqrt()
     A = (S[:, :, None] * K).mul_(S[:, None, :])
     A.diagonal(dim1=1, dim2=2).add_(1.0)
-    chol_A, failed = torch.linalg.cholesky_ex(A)
+    A_inverse, log_diagonal, failed = by_threads(_inverted, A)
     if failed.any():
         raise not_positive_definite(K, "covariance of the labelled nodes", "with its sites")
-    half_log_det = chol_A.diagonal(dim1=1, dim2=2).log().sum()
-    return torch.cholesky_inverse(chol_A), half_log_det
+    return A_inverse, log_diagonal.sum()
+
+
+def _inverted(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Inverses, logs of the diagonals of their Cholesky factors, and which have none."""
+    chol_A, failed = torch.linalg.cholesky_ex(A)
+    return torch.cholesky_inverse(chol_A), chol_A.diagonal(dim1=1, dim2=2).log(), failed
 
 
 def whitened_factor(W: Tensor, lambda2: Tensor) -> tuple[Tensor, Tensor]:

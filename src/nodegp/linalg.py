@@ -6,8 +6,10 @@ numbers is added here. A noise that belongs to a model is the caller's, and hand
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -21,6 +23,7 @@ __all__ = [
     "JITTERS",
     "NotPositiveDefiniteError",
     "QuadraticForms",
+    "by_threads",
     "check_finite",
     "cholesky",
     "column_spans",
@@ -44,6 +47,8 @@ JITTERS = {
 # Of the trace, where a system of equations may be singular and any of its solutions will do.
 _LEAST_SQUARES_JITTER = 1e-10
 _ONE_THREAD = 256
+_WORTH_A_THREAD = 112  # rows from which on a factorisation takes longer than starting a thread
+_spare: ContextVar[int] = ContextVar("spare", default=1)  # threads of torch that are not in use
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -72,11 +77,36 @@ def ridge_inverse(matrix: Tensor, ridge: float | Tensor) -> Tensor:
     """``(matrix + ridge I)^-1`` of one covariance or several, with the ridge that a regression is
     meant to have."""
     if matrix.ndim > 2:  # one at a time: torch's factorisation of several goes wrong on two threads
-        return torch.stack([ridge_inverse(each, ridge) for each in matrix])
+        (inverses,) = by_threads(
+            lambda some: (torch.stack([ridge_inverse(each, ridge) for each in some]),), matrix
+        )
+        return inverses
     ridged = _plus_diagonal(matrix, ridge)
     factor, failed = torch.linalg.cholesky_ex(ridged)
     # Rounding may leave a covariance with a small ridge without a factor; it has an inverse then.
     return torch.linalg.inv(ridged) if failed else torch.cholesky_inverse(factor)
+
+
+def by_threads(
+    function: Callable[[Tensor], tuple[Tensor, ...]], matrices: Tensor
+) -> tuple[Tensor, ...]:
+    """A function of several square matrices, (B, n, n), that takes each for itself: on as many
+    threads as torch had before :func:`threads_for` left it one, if there is enough to do. Each
+    matrix has one thread, so that numbers are the same to the bit."""
+    n_threads = min(_spare.get(), len(matrices))
+    if n_threads < 2 or matrices.shape[-1] < _WORTH_A_THREAD or torch.is_grad_enabled():
+        return function(matrices)
+
+    def without_gradients(some: Tensor) -> tuple[Tensor, ...]:
+        with torch.no_grad():  # which is a thread's own
+            return function(some)
+
+    # New threads each time: those that are kept would be missing in a forked process.
+    with ThreadPoolExecutor(n_threads - 1) as pool:
+        first, *others = matrices.tensor_split(n_threads)
+        waiting = [pool.submit(without_gradients, some) for some in others]
+        parts = [function(first), *(each.result() for each in waiting)]
+    return tuple(torch.cat(part) for part in zip(*parts, strict=True))
 
 
 def _plus_diagonal(matrix: Tensor, value: float | Tensor) -> Tensor:
@@ -122,9 +152,11 @@ def threads_for(size: int) -> Iterator[None]:
             yield
             return
         torch.set_num_threads(1)
+        token = _spare.set(threads)
         try:
             yield
         finally:
+            _spare.reset(token)
             torch.set_num_threads(threads)
 
 

@@ -16,10 +16,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from scipy.linalg.blas import ssyrk, strmm
+from scipy.linalg.blas import dger, ssyrk, strmm
 from torch import Tensor
 
-from nodegp.budget import blocks, budget
 from nodegp.graph import Graph
 from nodegp.linalg import NotPositiveDefiniteError, cholesky
 from nodegp.posterior import Marginals
@@ -81,8 +80,8 @@ class DenseCovariance:
         """Take a node as labelled too."""
         column = self._C[node].copy()
         scaled = column / (column[node] + self.noise)
-        for rows in blocks(len(column), len(column), budget.block):
-            self._C[rows] -= np.outer(column[rows], scaled)
+        # In place, seen the way round that Fortran has it.
+        self._C = dger(-1.0, scaled, column, a=self._C.T, overwrite_a=1).T
         self.labelled[node] = True
 
     def variances(self) -> np.ndarray:

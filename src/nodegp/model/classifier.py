@@ -124,7 +124,7 @@ class FittedClassifier(FittedModel):
     def predict_proba(self, domain: Domain, nodes: np.ndarray) -> np.ndarray:
         """Class probabilities at some nodes: propagation, marginals of h, likelihood."""
         marginals = self.marginals(domain, nodes)
-        with threads_for(len(nodes) // 10):
+        with threads_for(len(nodes) // 8):
             if marginals is not self.known_marginals:
                 return self.probabilities(marginals)
             if self.posterior not in _plain_everywhere:
@@ -168,7 +168,7 @@ def select_classifier(
     on them. ``earlier`` is the model of other labels to start from."""
     require_classes(observations.labels)
     every, targets = encode(observations.labels, classes)
-    with threads_for(max(len(targets), domain.n_nodes // 10)):
+    with threads_for(max(len(targets), domain.n_nodes // 8)):
         recipe, scores, pooled = choose_recipe(
             domain, observations.nodes, targets, len(every), base, settings, report
         )

@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from nodegp.kernels import Kernel
+from nodegp.linalg import threads_for
 from nodegp.model.fitted import Report, Settings, silent
 from nodegp.model.plan import left_out_views
 from nodegp.model.recipe import Recipe, bias_variance, prior_variance
@@ -111,7 +112,8 @@ def _choose(
     kernel = base.kernel if isinstance(base.kernel, Kernel) else None
     prepare_views(domain, looks)
     covariances = label_covariances(looks, domain, nodes[some], kernel)
-    found = weighed(covariances, some, np.array([look.share for look in looks]))
+    with threads_for(len(some)):
+        found = weighed(covariances, some, np.array([look.share for look in looks]))
     variance *= found.amplitude
     if may_sum:
         recipe, weights = averaged(looks, found.views, variance, bias, base)

@@ -139,8 +139,12 @@ def _of_one_size(groups: np.ndarray) -> Iterator[Tensor]:
 def _losses(scores: Tensor, targets: np.ndarray) -> Tensor:
     """Log losses (V, O) of scores (V, O, C) at the scale that suits each view best."""
     spread = scores.std(dim=(1, 2), correction=0).clamp_min(1e-9)
-    scaled = scores[:, None] * (_LOG_SCALES.exp() / spread[:, None])[:, :, None, None]
-    of_truth = torch.log_softmax(scaled, -1)[..., np.arange(len(targets)), targets]
+    scales = (_LOG_SCALES.exp() / spread[:, None])[:, :, None]  # (V, scales, 1)
+    above = scores - scores.amax(2, keepdim=True)
+    # Classes first: sums over them run along rows of labels.
+    sums = (above.permute(2, 0, 1)[:, :, None].contiguous() * scales).exp_().sum(0)
+    of_truth = above[:, torch.arange(len(targets)), torch.from_numpy(targets)][:, None] * scales
+    of_truth -= sums.log_()  # (V, scales, O)
     penalty = 0.5 * ((_LOG_SCALES - _USUAL) / _SPREAD) ** 2
     best = (penalty - of_truth.sum(-1)).argmin(1)  # of (V, scales)
     return -of_truth[torch.arange(len(of_truth)), best]

@@ -214,15 +214,15 @@ class Domain:
         """Rows at some nodes, of which those that are kept are not made again."""
         kept = self.cache.get(key)
         if not isinstance(kept, KeptRows):
-            kept = KeptRows({}, make(nodes[:0]))
-        missing = [n for n in dict.fromkeys(nodes.tolist()) if n not in kept.place]
-        if missing:
-            if len(kept.place) > _KEPT_ROWS + _KEPT_TIMES * len(nodes):
+            kept = KeptRows(nodes[:0], make(nodes[:0]))
+        missing = kept.missing(nodes)
+        if len(missing):
+            if len(kept.nodes) > _KEPT_ROWS + _KEPT_TIMES * len(nodes):
                 # Other labels, as in a cross-validation: those of long ago are not asked for again.
-                kept = kept.only(dict.fromkeys(n for n in nodes.tolist() if n in kept.place))
-            kept = kept.with_rows(missing, make(np.array(missing, np.intp)))
+                kept = kept.only(nodes)
+            kept = kept.with_rows(missing, make(missing))
             self.cache.put(key, kept, kept.n_bytes)
-        return kept.at(nodes.tolist())
+        return kept.at(nodes)
 
     def _new_rows(
         self, polynomial: FilterPolynomial, nodes: np.ndarray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from itertools import count
 from typing import NamedTuple
 
@@ -28,23 +28,34 @@ _numbers = count()
 
 
 class KeptRows:
-    """Rows at some nodes, and where each of them is."""
+    """Rows at some nodes, in the order of these."""
 
-    def __init__(self, place: dict[int, int], values: sp.csr_array | np.ndarray):
-        self.place, self.values = place, values
+    def __init__(self, nodes: np.ndarray, values: sp.csr_array | np.ndarray):
+        self.nodes, self.values = nodes, values
 
-    def at(self, nodes: Iterable[int]) -> sp.csr_array | np.ndarray:
-        return self.values[[self.place[n] for n in nodes]]
+    def missing(self, nodes: np.ndarray) -> np.ndarray:
+        """Those of some nodes that are not here."""
+        return np.setdiff1d(nodes, self.nodes)
 
-    def only(self, nodes: Iterable[int]) -> KeptRows:
-        nodes = list(nodes)
-        return KeptRows({n: j for j, n in enumerate(nodes)}, self.at(nodes))
+    def at(self, nodes: np.ndarray) -> sp.csr_array | np.ndarray:
+        if np.array_equal(nodes, self.nodes):  # as all labels are, mostly: no copy
+            return self.values
+        return self.values[np.searchsorted(self.nodes, nodes)]
 
-    def with_rows(self, nodes: Sequence[int], rows: sp.csr_array | np.ndarray) -> KeptRows:
-        place = self.place | {n: len(self.place) + j for j, n in enumerate(nodes)}
-        both = (self.values, rows)
-        joined = sp.vstack(both, format="csr") if sp.issparse(rows) else np.concatenate(both)
-        return KeptRows(place, joined)
+    def only(self, nodes: np.ndarray) -> KeptRows:
+        nodes = np.intersect1d(nodes, self.nodes)
+        return KeptRows(nodes, self.at(nodes))
+
+    def with_rows(self, nodes: np.ndarray, rows: sp.csr_array | np.ndarray) -> KeptRows:
+        """These and those of other nodes, in their order."""
+        every = np.union1d(self.nodes, nodes)
+        old, new = (np.searchsorted(every, own) for own in (self.nodes, nodes))
+        if sp.issparse(rows):
+            order = np.argsort(np.concatenate([old, new]))
+            return KeptRows(every, sp.vstack([self.values, rows], format="csr")[order])
+        values = np.empty((len(every), rows.shape[1]), rows.dtype)
+        values[old], values[new] = self.values, rows
+        return KeptRows(every, values)
 
     @property
     def n_bytes(self) -> int:
