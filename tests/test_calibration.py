@@ -247,13 +247,21 @@ def test_the_usual_temperature_goes_with_sharpness(c, power, seed):
 
 def test_sharpness_by_plain_loops():
     proba = simplex(7, 4)
-    squares = []
+    spreads = []
     for row in proba:
         middle = np.mean([np.log(p) for p in row])
-        squares += [(np.log(p) - middle) ** 2 for p in row]
-    assert sharpness(proba) == pytest.approx(np.log(np.sqrt(np.mean(squares))))
+        spreads.append(np.sqrt(np.mean([(np.log(p) - middle) ** 2 for p in row])))
+    assert sharpness(proba) == pytest.approx(np.log(np.mean(spreads)))
     assert np.isfinite(sharpness(np.full((3, 2), 0.5)))
     assert np.isfinite(sharpness(np.array([[1.0, 0.0]])))
+
+
+def test_a_few_nodes_that_are_far_sharper_do_not_speak_for_all():
+    """One in a hundred, thirty times as sharp, would make the square ten times as large."""
+    proba = simplex(500, 2)
+    some = proba.copy()
+    some[::100] = tempered(proba[::100], 1 / 30)
+    assert abs(sharpness(some) - sharpness(proba)) < np.log(1.5)
 
 
 @pytest.mark.parametrize("label", [0, 1])

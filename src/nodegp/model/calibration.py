@@ -32,7 +32,7 @@ _SMALLEST = 1e-300
 _LOG_TEMPERATURES = np.arange(-6.0, 2.31, 0.05)
 # Of log T, for probabilities whose logs have a known spread: by how much it is below the log of
 # that spread as a rule, and how far it strays.
-_BELOW, _STRAYS = 0.88, 0.5
+_BELOW, _STRAYS = 0.77, 0.5
 # And of predictions that are worth nothing: how often that is so, and by how much log T is above.
 _HOPELESS, _ABOVE = 0.03, 1.0
 _STEPS = 100
@@ -76,10 +76,11 @@ def mixed(proba: np.ndarray, least: float) -> np.ndarray:
 
 def sharpness(proba: np.ndarray) -> float:
     """The log of how far the logs of probabilities are from their mean, which is what a
-    temperature divides."""
+    temperature divides. Of the mean over nodes: a few beside the labels may be far sharper than
+    the rest, and their squares would speak for all."""
     logs = np.log(np.maximum(proba, _SMALLEST))
-    logs = logs - logs.mean(axis=1, keepdims=True)
-    return float(0.5 * np.log(max(np.mean(logs**2), _SMALLEST)))
+    spread = logs.std(axis=1)
+    return float(np.log(max(spread.mean(), _SMALLEST)))
 
 
 class TemperaturePrior(NamedTuple):

@@ -104,16 +104,27 @@ class FittedClassifier(FittedModel):
 
     def probabilities(self, marginals: Marginals) -> np.ndarray:
         """Class probabilities (nodes, C)."""
-        return self._calibrated(_plain(self.likelihood, len(self.classes), marginals))
+        return self._calibrated(_plain(self.likelihood, len(self.classes), marginals), marginals)
 
-    def _calibrated(self, plain: np.ndarray) -> np.ndarray:
-        sharp = tempered(plain, self.temperature)
-        return mixed(weighted(sharp, self.class_weights), self.least_proba)
+    def _calibrated(self, plain: np.ndarray, marginals: Marginals) -> np.ndarray:
+        proba = weighted(tempered(plain, self.temperature), self.class_weights)
+        if self.least_proba > 0:
+            # Where no label leads to a node, a temperature would make much of the little that a
+            # bias says, and weights of classes are those of nodes that labels do lead to.
+            reached = self.posterior.is_reached(marginals).numpy()[:, None]
+            proba = np.where(reached, proba, self.label_shares)
+        return mixed(proba, self.least_proba)
+
+    @property
+    def label_shares(self) -> np.ndarray:
+        """How common each class is among the labels, (C,)."""
+        sure = self.observations.confidence
+        return np.bincount(self.targets, sure, len(self.classes)) / sure.sum()
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""
         plain = _plain(self.likelihood, len(self.classes), marginals)
-        proba = self._calibrated(plain)
+        proba = self._calibrated(plain, marginals)
         if len(self.classes) == 1:
             return proba, np.zeros(len(proba))
         likelihood = self.likelihood
@@ -130,7 +141,7 @@ class FittedClassifier(FittedModel):
             if self.posterior not in _plain_everywhere:
                 plain = _plain(self.likelihood, len(self.classes), marginals)
                 _plain_everywhere[self.posterior] = plain
-            return self._calibrated(_plain_everywhere[self.posterior].copy())
+            return self._calibrated(_plain_everywhere[self.posterior].copy(), marginals)
 
     def set_threshold(self, coverage: float) -> float:
         """The probability from which on a class belongs to a prediction set."""
