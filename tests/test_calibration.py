@@ -13,6 +13,7 @@ from nodegp import GraphGPClassifier
 from nodegp.kernels import Linear
 from nodegp.model.calibration import (
     TemperaturePrior,
+    averaged,
     class_shares,
     fit_temperatures,
     in_sets,
@@ -192,7 +193,7 @@ def test_one_label_that_is_far_off_changes_the_temperature_less_if_no_class_is_r
 @given(n=st.integers(1, 5000), c=st.integers(2, 500), seed=st.integers(0, 100))
 def test_every_class_has_something_and_the_order_stays(n, c, seed):
     least = least_probability(n, c)
-    assert 0 < c * least <= 0.05
+    assert 0 < c * least <= 0.05 + 1e-12
     assert least_probability(n + 1, c) <= least
     proba = simplex(5, c, seed, spread=20.0)
     found = mixed(proba, least)
@@ -247,13 +248,49 @@ def test_the_usual_temperature_goes_with_sharpness(c, power, seed):
 
 def test_sharpness_by_plain_loops():
     proba = simplex(7, 4)
-    squares = []
+    spreads = []
     for row in proba:
         middle = np.mean([np.log(p) for p in row])
-        squares += [(np.log(p) - middle) ** 2 for p in row]
-    assert sharpness(proba) == pytest.approx(np.log(np.sqrt(np.mean(squares))))
+        spreads.append(np.sqrt(np.mean([(np.log(p) - middle) ** 2 for p in row])))
+    assert sharpness(proba) == pytest.approx(np.log(np.mean(spreads)))
     assert np.isfinite(sharpness(np.full((3, 2), 0.5)))
     assert np.isfinite(sharpness(np.array([[1.0, 0.0]])))
+
+
+@given(c=st.integers(2, 6), spread=st.floats(0.0, 0.6), seed=st.integers(0, 1000))
+def test_the_mean_over_what_is_left_open_of_the_temperature(c, spread, seed):
+    """Beside a sum over many temperatures; the order of classes stays."""
+    proba = simplex(20, c, seed)
+    places = np.linspace(-6, 6, 241)
+    chances = np.exp(-0.5 * places**2) / np.exp(-0.5 * places**2).sum()
+    every = [tempered(proba, 0.8 * np.exp(spread * place)) for place in places]
+    found = averaged(proba, 0.8, spread)
+    np.testing.assert_allclose(found, np.tensordot(chances, every, 1), atol=0.01)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(found.argsort(axis=1), proba.argsort(axis=1))
+    columns = averaged(proba, np.full((20, 1), 0.8), np.full((20, 1), spread))
+    np.testing.assert_allclose(columns, found)
+
+
+def test_labels_leave_less_open_the_more_there_are():
+    said = simplex(400, 3)
+    y, sure = draw(said), np.ones(400)
+    spreads = [fit_temperatures(said[None, :n], y[:n], sure[:n]).spread for n in (0, 4, 40, 400)]
+    assert spreads[0] == pytest.approx(1.0, rel=0.05), "that of the prior"
+    assert spreads == sorted(spreads, reverse=True)
+    assert spreads[-1] < 0.15
+    found = fit_temperatures(said[None, :40], y[:40], sure[:40])
+    without = fit_temperatures(said[None, :40], y[:40], (np.arange(40) != 7).astype(float))
+    assert found.spreads[7] == pytest.approx(without.spread)
+    assert fit_temperatures(np.ones((1, 4, 1)), np.zeros(4, dtype=int), np.ones(4)).spread == 0
+
+
+def test_a_few_nodes_that_are_far_sharper_do_not_speak_for_all():
+    """One in a hundred, thirty times as sharp, would make the square ten times as large."""
+    proba = simplex(500, 2)
+    some = proba.copy()
+    some[::100] = tempered(proba[::100], 1 / 30)
+    assert abs(sharpness(some) - sharpness(proba)) < np.log(1.5)
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -495,11 +532,14 @@ def test_class_weights_are_shares_by_the_labels_own():
     plain = GraphGPClassifier(calibrate=False).fit(data.graph, y)
     assert (plain.class_weights_ == 1).all()
     assert plain.temperature_ == 1
-    expected = weighted(tempered(plain.predict_proba(), model.temperature_), model.class_weights_)
+    calm = averaged(plain.predict_proba(), model.temperature_, model.model_.temperature_spread)
+    expected = weighted(calm, model.class_weights_)
     least = least_probability(13, 3)
     np.testing.assert_allclose(model.predict_proba(), mixed(expected, least), atol=1e-9)
     assert model.model_.least_proba == least
     assert plain.model_.least_proba == 0
+    assert model.model_.temperature_spread > 0
+    assert plain.model_.temperature_spread == 0
 
 
 def test_a_model_rules_no_class_out_unless_asked_to():

@@ -17,7 +17,7 @@ from nodegp.inducing import Points
 from nodegp.inference import Dual
 from nodegp.kernels import RBF, Linear, Matern, Polynomial
 from nodegp.likelihoods import RobustMax, Softmax
-from nodegp.model.calibration import mixed, tempered, weighted
+from nodegp.model.calibration import averaged, mixed, tempered, weighted
 from nodegp.model.groups import growth
 from nodegp.preprocessing import Preprocessing
 from nodegp_paper.inference import Adam
@@ -240,10 +240,10 @@ def test_calibration_sets_a_temperature_that_the_loo_likes_better():
     assert np.log(after[rows, Y[SHOWN]]).mean() > np.log(before[rows, Y[SHOWN]]).mean()
     assert not np.allclose(calibrated.loo_proba_, weighted(after, calibrated.class_weights_))
     assert (plain.class_weights_ == 1).all()
-    powered = plain.predict_proba() ** (1 / calibrated.temperature_) * calibrated.class_weights_
-    np.testing.assert_allclose(
-        calibrated.predict_proba(), mixed(powered / powered.sum(1, keepdims=True), least), rtol=1e-9
-    )
+    spread = calibrated.model_.temperature_spread
+    calm = averaged(plain.predict_proba(), calibrated.temperature_, spread)
+    expected = mixed(weighted(calm, calibrated.class_weights_), least)
+    np.testing.assert_allclose(calibrated.predict_proba(), expected, rtol=1e-9)
 
 
 def test_the_papers_recipe_is_the_papers_model():

@@ -20,13 +20,16 @@ from nodegp.budget import blocks, budget
 from nodegp.declared import check_shapes, require
 from nodegp.gains import OwnClassGains, SiteGains, latent_blocks
 from nodegp.linalg import QuadraticForms
-from nodegp.prior import Inputs, Prior
+from nodegp.prior import Inputs, Prior, bias_of
 
 __all__ = ["Marginals", "Posterior", "Sites", "leave_one_out", "sample_joint"]
 
 # A variance can round to zero, or below it, where the prior's own is zero (a node and
 # neighbours without any feature); square roots and divisions want a little room.
 _SMALLEST_VARIANCE = 1e-12
+# By how much a mean that is a sum over labels may be off in single precision, as a share of the sum
+# of sizes.
+_ROUNDING = 1e-5
 
 
 class Marginals(NamedTuple):
@@ -95,6 +98,15 @@ class Posterior:
         if self.chol is None:
             return self._by_block(cross.block, prior_var)
         return self._by_block(lambda rows: self.project(cross.block(rows)).mT, prior_var)
+
+    @torch.no_grad()
+    def is_reached(self, marginals: Marginals) -> Tensor:
+        """Whether q(h) at each input, (nodes,), owes anything to the labels but a bias that all
+        nodes share."""
+        bias = torch.full((1, self.n_inducing), bias_of(self.prior), dtype=torch.float64)
+        w = self.project(bias)[:, 0]
+        mean, size = (self.mean @ w).double(), (self.mean.abs() @ w.abs()).double()
+        return ((marginals.mean - mean).abs() > _ROUNDING * size).any(1)
 
     def _by_block(
         self, block: Callable[[slice], Tensor], prior_var: Tensor, right: Tensor | None = None

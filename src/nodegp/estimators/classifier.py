@@ -88,7 +88,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         label is left out together with one of each other class, and has no influence on the
         weights of the views and the temperature that are used for it
     sampling_weights_ : (labels,) how many nodes each label represents, one on average
-    temperature_ : 1.0 unless calibrated
+    temperature_ : 1.0 unless calibrated; predictions are averaged over values around it, as far
+        as the labels leave it open
     class_weights_ : (classes,) frequency of a class among all nodes relative to that among the
         labels; ones unless calibrated
     selection_ : name, weight and log loss of each view of the graph; empty if none were compared

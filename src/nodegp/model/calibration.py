@@ -19,6 +19,7 @@ from nodegp.budget import blocks, budget
 __all__ = [
     "TemperaturePrior",
     "Temperatures",
+    "averaged",
     "class_shares",
     "fit_temperatures",
     "in_sets",
@@ -35,9 +36,12 @@ _SMALLEST = 1e-300
 _LOG_TEMPERATURES = np.arange(-6.0, 2.31, 0.05)
 # Of log T, for probabilities whose logs have a known spread: by how much it is below the log of
 # that spread as a rule, and how far it strays.
-_BELOW, _STRAYS = 0.88, 0.5
+_BELOW, _STRAYS = 0.77, 0.5
 # And of predictions that are worth nothing: how often that is so, and by how much log T is above.
 _HOPELESS, _ABOVE = 0.03, 1.0
+# Where means over log T are taken, in standard deviations, and with which weights: those that are
+# right for all polynomials up to the fifth degree.
+_PLACES, _WEIGHTS = (-(3.0**0.5), 0.0, 3.0**0.5), (1 / 6, 2 / 3, 1 / 6)
 _STEPS = 100
 # What every class keeps: a quarter of a label among those there are and some more, and of a node no
 # more than this in all.
@@ -53,6 +57,19 @@ def tempered(proba: np.ndarray, temperature: float | np.ndarray) -> np.ndarray:
     scaled -= scaled.max(axis=1, keepdims=True)
     powered = np.exp(scaled)
     return powered / powered.sum(axis=1, keepdims=True)
+
+
+def averaged(
+    proba: np.ndarray, temperature: float | np.ndarray, spread: float | np.ndarray
+) -> np.ndarray:
+    """The mean of tempered probabilities over temperatures whose log strays by ``spread``. There
+    may be one for each row, as columns."""
+    if not np.any(spread):
+        return tempered(proba, temperature)
+    at = [temperature * np.exp(place * spread) for place in _PLACES]
+    parts = [share * tempered(proba, each) for share, each in zip(_WEIGHTS, at, strict=True)]
+    result: np.ndarray = sum(parts[1:], parts[0])
+    return result
 
 
 def weighted(proba: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -79,10 +96,11 @@ def mixed(proba: np.ndarray, least: float) -> np.ndarray:
 
 def sharpness(proba: np.ndarray) -> float:
     """The log of how far the logs of probabilities are from their mean, which is what a
-    temperature divides."""
+    temperature divides. Of the mean over nodes: a few beside the labels may be far sharper than
+    the rest, and their squares would speak for all."""
     logs = np.log(np.maximum(proba, _SMALLEST))
-    logs = logs - logs.mean(axis=1, keepdims=True)
-    return float(0.5 * np.log(max(np.mean(logs**2), _SMALLEST)))
+    spread = logs.std(axis=1)
+    return float(np.log(max(spread.mean(), _SMALLEST)))
 
 
 class TemperaturePrior(NamedTuple):
@@ -114,6 +132,8 @@ class Temperatures(NamedTuple):
 
     by_all: float
     by_others: np.ndarray  # (O,) what is there for each label if it has no say
+    spread: float  # the standard deviation of what by_all leaves open of its log
+    spreads: np.ndarray  # (O,) and of what others do
 
 
 def fit_temperatures(
@@ -129,12 +149,12 @@ def fit_temperatures(
 
     Predictions without a group of labels are less sharp than those that the temperature is for, by
     a factor of about ``growth``, since evidence adds up. A few dozen labels may leave much open, so
-    it has a prior, and the mean of log T over what is left open is taken. A label of which the
+    it has a prior, and what is left open of log T has a mean and a spread. A label of which the
     expert was unsure counts for less; none at all, if its class has no other. Every class has
     ``least``, whatever the temperature.
     """
     if left_out.shape[2] < 2:
-        return Temperatures(1.0, np.ones(len(y)))
+        return Temperatures(1.0, np.ones(len(y)), 0.0, np.zeros(len(y)))
     prior = prior or TemperaturePrior(0.0, 1.0)
     logs = np.log(np.maximum(left_out, _SMALLEST))
     below = torch.from_numpy(logs - logs.max(axis=2, keepdims=True))
@@ -151,8 +171,11 @@ def fit_temperatures(
     total = (prior.log_density(_LOG_TEMPERATURES) + each.sum(axis=1))[:, None]
     total = np.concatenate([total, total - each], axis=1)
     chances = np.exp(total - total.max(axis=0))
-    found = np.exp(_LOG_TEMPERATURES @ chances / chances.sum(axis=0))
-    return Temperatures(float(found[0]), found[1:])
+    chances /= chances.sum(axis=0)
+    mean = _LOG_TEMPERATURES @ chances
+    spread = np.sqrt(((_LOG_TEMPERATURES[:, None] - mean) ** 2 * chances).sum(axis=0))
+    found = np.exp(mean)
+    return Temperatures(float(found[0]), found[1:], float(spread[0]), spread[1:])
 
 
 def usual_temperature(proba: np.ndarray) -> TemperaturePrior:

@@ -19,12 +19,12 @@ from nodegp.likelihoods import Likelihood, entropy
 from nodegp.linalg import threads_for
 from nodegp.model.calibration import (
     TemperaturePrior,
+    averaged,
     class_shares,
     fit_temperatures,
     least_probability,
     mixed,
     set_threshold,
-    tempered,
     usual_temperature,
     weighted,
 )
@@ -70,6 +70,7 @@ class FittedClassifier(FittedModel):
     selection: tuple[Score, ...] = ()  # what each view is worth, if there was a choice
     has_default_kernel: bool = True  # where there was a choice: else it is the user's
     least_proba: float = 0.0  # what every class has at least; 0 unless calibrated
+    temperature_spread: float = 0.0  # the standard deviation of what labels leave open of its log
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,6 +87,7 @@ class FittedClassifier(FittedModel):
         is_proba = (proba >= 0).all() and np.allclose(proba.sum(axis=1), 1.0)
         require(is_proba, "leave-one-out predictions are no probabilities")
         require(self.temperature > 0, f"the temperature is {self.temperature}")
+        require(self.temperature_spread >= 0, f"the spread is {self.temperature_spread}")
         require((self.class_weights > 0).all(), "a class has no weight")
         least = self.least_proba
         require(0 <= least * n_classes <= 1, f"the least probability is {least}")
@@ -104,16 +106,28 @@ class FittedClassifier(FittedModel):
 
     def probabilities(self, marginals: Marginals) -> np.ndarray:
         """Class probabilities (nodes, C)."""
-        return self._calibrated(_plain(self.likelihood, len(self.classes), marginals))
+        return self._calibrated(_plain(self.likelihood, len(self.classes), marginals), marginals)
 
-    def _calibrated(self, plain: np.ndarray) -> np.ndarray:
-        sharp = tempered(plain, self.temperature)
-        return mixed(weighted(sharp, self.class_weights), self.least_proba)
+    def _calibrated(self, plain: np.ndarray, marginals: Marginals) -> np.ndarray:
+        proba = averaged(plain, self.temperature, self.temperature_spread)
+        proba = weighted(proba, self.class_weights)
+        if self.least_proba > 0:
+            # Where no label leads to a node, a temperature would make much of the little that a
+            # bias says, and weights of classes are those of nodes that labels do lead to.
+            reached = self.posterior.is_reached(marginals).numpy()[:, None]
+            proba = np.where(reached, proba, self.label_shares)
+        return mixed(proba, self.least_proba)
+
+    @property
+    def label_shares(self) -> np.ndarray:
+        """How common each class is among the labels, (C,)."""
+        sure = self.observations.confidence
+        return np.bincount(self.targets, sure, len(self.classes)) / sure.sum()
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""
         plain = _plain(self.likelihood, len(self.classes), marginals)
-        proba = self._calibrated(plain)
+        proba = self._calibrated(plain, marginals)
         if len(self.classes) == 1:
             return proba, np.zeros(len(proba))
         likelihood = self.likelihood
@@ -130,7 +144,7 @@ class FittedClassifier(FittedModel):
             if self.posterior not in _plain_everywhere:
                 plain = _plain(self.likelihood, len(self.classes), marginals)
                 _plain_everywhere[self.posterior] = plain
-            return self._calibrated(_plain_everywhere[self.posterior].copy())
+            return self._calibrated(_plain_everywhere[self.posterior].copy(), marginals)
 
     def set_threshold(self, coverage: float) -> float:
         """The probability from which on a class belongs to a prediction set."""
@@ -256,18 +270,21 @@ def _calibrate(
     counted = model.observations.confidence * (groups[0] != STAY)
     more = growth(targets)
     least = least_probability(len(targets), n_classes)
-    temperature, by_others = fit_temperatures(left_out, targets, counted, more, prior, least)
+    found = fit_temperatures(left_out, targets, counted, more, prior, least)
     weights = np.ones(n_classes)
     if everywhere is not None:
         labelled = np.bincount(targets, minlength=n_classes) / len(targets)
-        shares = class_shares(tempered(everywhere, temperature), labelled, len(targets) / n_classes)
+        calm = averaged(everywhere, found.by_all, found.spread)
+        shares = class_shares(calm, labelled, len(targets) / n_classes)
         np.divide(shares, labelled, out=weights, where=labelled > 0)
     # To be believed, what is said of a label owes nothing to it: neither weights nor temperature.
     unseen = left_out if pooled is None else without_own_say(left_out, pooled)
-    calm = np.mean([tempered(proba, by_others[:, None] / more) for proba in unseen], axis=0)
+    temperatures, spreads = found.by_others[:, None] / more, found.spreads[:, None]
+    calm = np.mean([averaged(proba, temperatures, spreads) for proba in unseen], axis=0)
     return replace(
         model,
-        temperature=temperature,
+        temperature=found.by_all,
+        temperature_spread=found.spread,
         class_weights=weights,
         loo_proba=mixed(weighted(calm, weights), least),
         least_proba=least,

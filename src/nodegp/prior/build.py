@@ -12,7 +12,7 @@ from nodegp.prior.functions import FilteredFeatures, FilteredFunction, OneFuncti
 from nodegp.prior.lengths import sketch_width
 from nodegp.prior.sums import SumPrior
 
-__all__ = ["kernels_of", "learnt_filter", "make_prior"]
+__all__ = ["bias_of", "kernels_of", "learnt_filter", "make_prior"]
 
 
 def make_prior(filter: Filter, kernel: Kernel | Sequence[Kernel], domain: Domain) -> Prior:
@@ -53,6 +53,13 @@ def kernels_of(prior: Prior) -> tuple[Kernel, ...]:
     """The kernel of each function of a prior."""
     parts = prior.parts if isinstance(prior, SumPrior) else (prior,)
     return tuple(part.kernel for part in parts if isinstance(part, OneFunction))
+
+
+def bias_of(prior: Prior) -> float:
+    """What its kernels add to all covariances alike: all that h at a node has in common with h at
+    another to which neither features nor edges lead."""
+    forms = [kernel.linear_form() for kernel in kernels_of(prior)]
+    return float(sum(form.constant for form in forms if form is not None))
 
 
 def _one(filter: Filter, kernel: Kernel, relation: str | None, domain: Domain) -> Prior:
