@@ -243,7 +243,7 @@ class MemoryWatch:
         return self.largest
 
 
-def whole(folder: Path, n_nodes: int, n_edges: int, memory: str) -> dict[str, Any]:
+def whole(folder: Path, n_nodes: int, n_edges: int, memory: str, filter: str) -> dict[str, Any]:
     # Some are drawn twice: a few more are drawn.
     large = LargeGraph(n_nodes, round(1.02 * n_edges), n_features=64, feature_noise=2.0, tail=1.3)
     tables = folder / "tables"
@@ -268,7 +268,7 @@ def whole(folder: Path, n_nodes: int, n_edges: int, memory: str) -> dict[str, An
             "-o",
             store,
         ],
-        "fit": ["fit", "--store", store, "--labels", labels, "-o", model, "--filter", "auto"],
+        "fit": ["fit", "--store", store, "--labels", labels, "-o", model, "--filter", filter],
         "predict": ["predict", model, "--store", store, "-o", out],
     }
     for name, words in commands.items():
@@ -323,6 +323,7 @@ def main() -> None:
     parser.add_argument("--edges", type=int)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", default="3500MiB")
+    parser.add_argument("--filter", default="auto", help="of `whole`: pagerank has an order of 10")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -336,7 +337,7 @@ def main() -> None:
         result = posterior(options.folder, options.nodes or 200_000)
     else:
         sizes = options.nodes or 10_000_000, options.edges or 100_000_000
-        result = whole(options.folder, *sizes, options.memory)
+        result = whole(options.folder, *sizes, options.memory, options.filter)
     print(json.dumps({"case": options.case} | result))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from nodegp.linalg import (
     JITTERS,
     NotPositiveDefiniteError,
     QuadraticForms,
+    by_threads,
     cholesky,
     ridge_inverse,
     solve_least_squares,
@@ -229,3 +231,31 @@ def test_numpy_leaves_the_processors_to_torch():
         with threads_for(size):
             assert set(of_numpy()) <= {1}
         assert of_numpy() == before
+
+
+@pytest.mark.parametrize("n_rows", [20, 150])
+def test_several_matrices_on_several_threads_give_the_same_bits(n_rows):
+    rows = torch.randn(5, n_rows, 2 * n_rows, dtype=torch.float64, generator=torch.manual_seed(0))
+    matrices = rows @ rows.mT / n_rows
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        expected = ridge_inverse(matrices, 0.5)
+        torch.set_num_threads(2)
+        seen = set()
+
+        def inverse(some):
+            seen.add(threading.get_ident())
+            return (ridge_inverse(some, 0.5),)
+
+        with threads_for(n_rows), torch.no_grad():
+            assert torch.get_num_threads() == 1
+            assert torch.equal(ridge_inverse(matrices, 0.5), expected)
+            (result,) = by_threads(lambda some: inverse(some), matrices)
+        assert torch.equal(result, expected)
+        assert len(seen) == (2 if n_rows > 112 else 1)  # small ones are not worth a thread
+        with threads_for(n_rows):  # gradients are a thread's own: nothing is shared then
+            again = by_threads(lambda some: (some * 2.0,), matrices.requires_grad_())[0]
+        assert again.requires_grad
+    finally:
+        torch.set_num_threads(threads)
