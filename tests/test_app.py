@@ -265,7 +265,7 @@ def test_neighbours_of_a_mistake_are_counted_by_their_labels():
     project = Project(star)
     project.answer({1: "a", 2: "b"})
     project.fit()
-    truth = {0: project.classes[project.model.predict_proba(nodes=[0])[0].argmin()]}
+    truth = {0: project.classes[1 - project.model.predict_proba(nodes=[0])[0].argmax()]}
     text = evaluation_page(project.evaluate(labels=truth), project, "star")
     assert "a 1, b 1, 1 without a label" in text
 

@@ -55,14 +55,15 @@ def test_balanced_labels_leave_a_tie(seed):
 def test_others_leave_their_own_shares():
     shown = np.r_[0:18:2, 41:47:2]
     proba = fit(shown).predict_proba(nodes=ALONE)
-    expected = mixed(np.array([[0.75, 0.25]]), least_probability(12, 2))
+    # Nine and three labels, and one more of each.
+    expected = mixed(np.array([[10.0, 4.0]]) / 14, least_probability(12, 2))
     np.testing.assert_allclose(proba, np.tile(expected, (N_ALONE, 1)), rtol=1e-12)
 
 
 def test_a_label_of_which_the_expert_is_unsure_counts_for_less():
     confidence = np.where(Y[BALANCED] == 0, 1.0, 0.6)
     model = GraphGPClassifier().fit(GRAPH, hide(Y, BALANCED), label_confidence=spread(confidence))
-    expected = mixed(np.array([1.0, 0.6]) / 1.6, least_probability(12, 2))
+    expected = mixed(np.array([7.0, 4.6]) / 11.6, least_probability(12, 2))
     np.testing.assert_allclose(model.predict_proba(nodes=ALONE[:1])[0], expected, rtol=1e-12)
 
 

@@ -206,6 +206,11 @@ def _rebuild(description: Mapping[str, Any], arrays: _Arrays) -> Any:
         keep_derived(fitted.graph, fitted.domain().rows, alike)
     for (filtered, domain), scale in zip(_scales(fitted) if lengths else (), lengths, strict=True):
         if scale is not None:
+            _, width = filtered
+            shape = (domain.n_nodes, width) if width else (domain.n_nodes,)
+            known = isinstance(scale, np.ndarray) and scale.dtype.kind == "f"
+            require(known and scale.shape == shape, "lengths of filtered rows are of another graph")
+            require(bool(np.isfinite(scale).all()), "a length of filtered rows is NaN or infinite")
             domain.put_scale(*filtered, scale)
     if "tables" in description:
         model.tables_ = arrays.get(description["tables"])

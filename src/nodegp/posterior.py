@@ -175,9 +175,10 @@ class Posterior:
 
 def sample_joint(mean: Tensor, cov: Tensor, n_samples: int, rng: np.random.Generator) -> Tensor:
     """Draws of h, shape (n_samples, R, L). Eigenvalues, not Cholesky: the covariance of
-    nodes that share their neighbourhood is singular."""
+    nodes that share their neighbourhood is singular. The symmetric root, since the signs of
+    eigenvectors turn with the last digit of a covariance, and draws would with them."""
     values, vectors = torch.linalg.eigh(cov)
-    root = vectors * values.clamp_min(0.0).sqrt()[:, None, :]
+    root = (vectors * values.clamp_min(0.0).sqrt()[:, None, :]) @ vectors.mT
     noise = torch.from_numpy(rng.standard_normal((n_samples, *mean.T.shape))).to(mean.dtype)
     return mean + torch.einsum("lrk,slk->srl", root, noise)
 

@@ -120,9 +120,10 @@ class FittedClassifier(FittedModel):
 
     @property
     def label_shares(self) -> np.ndarray:
-        """How common each class is among the labels, (C,)."""
-        sure = self.observations.confidence
-        return np.bincount(self.targets, sure, len(self.classes)) / sure.sum()
+        """How common each class is by the labels alone, (C,): their frequencies with one label more
+        of each class, the mean under a flat Dirichlet prior. One label is no certainty."""
+        counts = np.bincount(self.targets, self.observations.confidence, len(self.classes)) + 1.0
+        return counts / counts.sum()
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""

@@ -38,8 +38,7 @@ class KeptRows:
         return np.setdiff1d(nodes, self.nodes)
 
     def at(self, nodes: np.ndarray) -> sp.csr_array | np.ndarray:
-        if np.array_equal(nodes, self.nodes):  # as all labels are, mostly: no copy
-            return self.values
+        # A copy in any case: what is kept must not be changed through it.
         return self.values[np.searchsorted(self.nodes, nodes)]
 
     def only(self, nodes: np.ndarray) -> KeptRows:
