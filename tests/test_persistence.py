@@ -30,7 +30,7 @@ from nodegp.inference import Dual
 from nodegp.kernels import RBF, ArcCosine, Constant, Cosine, Linear, Matern, Polynomial
 from nodegp.operators import operator_of
 from nodegp.persistence import ModelFileError, checksum
-from nodegp.prior import FilteredFeatures, build, lengths
+from nodegp.prior import Domain, FilteredFeatures, build, lengths
 from nodegp.prior.edges import ALIKE, BOTH, LINKS
 from nodegp_paper.inference import Adam
 
@@ -267,6 +267,17 @@ def test_lengths_on_a_graph_that_is_large_enough_to_estimate_them(tmp_path):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(Graph({"one kind": A}, words), y)
     assert_lengths_are_kept(model, tmp_path, lengths.WIDTH)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(0), np.full(90, np.nan), np.ones((90, 3))])
+def test_lengths_that_cannot_be_those_of_the_graph_are_refused(wrong, tmp_path, monkeypatch):
+    model = GraphGPClassifier(filter=MANY_HOPS["one filter"]).fit(wide_graph(), some_labels())
+    monkeypatch.setattr(Domain, "known_scale", lambda domain, polynomial, width: wrong)
+    model.save(tmp_path / "m", include_graph=True)
+    monkeypatch.undo()
+    told = r"lengths( of filtered rows are of another graph|\.0 has NaN)"
+    with pytest.raises(ValueError, match=told):
+        nodegp.load(tmp_path / "m")
 
 
 def test_without_the_graph_lengths_stay_at_home_and_come_out_the_same(sketched, tmp_path):

@@ -210,7 +210,6 @@ def _rebuild(description: Mapping[str, Any], arrays: _Arrays) -> Any:
             shape = (domain.n_nodes, width) if width else (domain.n_nodes,)
             known = isinstance(scale, np.ndarray) and scale.dtype.kind == "f"
             require(known and scale.shape == shape, "lengths of filtered rows are of another graph")
-            require(bool(np.isfinite(scale).all()), "a length of filtered rows is NaN or infinite")
             domain.put_scale(*filtered, scale)
     if "tables" in description:
         model.tables_ = arrays.get(description["tables"])
