@@ -10,7 +10,7 @@ of 100,000; then both get 20 more labels and are compared again.
 128 columns.
 `python benchmarks/scale.py whole FOLDER` writes tables of 10 million nodes and 100 million edges,
 and prepares, fits and predicts on the command line, with the anonymous memory of all its processes
-watched.
+watched. With `--order 10` the model is one filter of that order.
 Each prints one JSON line.
 """
 
@@ -243,7 +243,7 @@ class MemoryWatch:
         return self.largest
 
 
-def whole(folder: Path, n_nodes: int, n_edges: int, memory: str, filter: str) -> dict[str, Any]:
+def whole(folder: Path, n_nodes: int, n_edges: int, memory: str, order: int) -> dict[str, Any]:
     # Some are drawn twice: a few more are drawn.
     large = LargeGraph(n_nodes, round(1.02 * n_edges), n_features=64, feature_noise=2.0, tail=1.3)
     tables = folder / "tables"
@@ -268,12 +268,15 @@ def whole(folder: Path, n_nodes: int, n_edges: int, memory: str, filter: str) ->
             "-o",
             store,
         ],
-        "fit": ["fit", "--store", store, "--labels", labels, "-o", model, "--filter", filter],
+        "fit": ["fit", "--store", store, "--labels", labels, "-o", model],
         "predict": ["predict", model, "--store", store, "-o", out],
     }
     for name, words in commands.items():
         watch, started = MemoryWatch(), time.perf_counter()
-        line = [sys.executable, "-m", "nodegp", *map(str, words), "--memory", memory]
+        program = ["-m", "nodegp"]
+        if order and name == "fit":
+            program, words = [__file__], ["fit", folder, "--order", order]
+        line = [sys.executable, *program, *map(str, words), "--memory", memory]
         subprocess.run(line, check=True)
         result[f"{name} seconds"] = round(time.perf_counter() - started, 1)
         result[f"{name} RssAnon GiB"] = round(watch.stop() / 2**30, 2)
@@ -291,6 +294,20 @@ def whole(folder: Path, n_nodes: int, n_edges: int, memory: str, filter: str) ->
         and result["memory"] * 2**30 <= LIMITS["memory"]
     )
     return result
+
+
+def fit_filter(folder: Path, order: int, memory: str) -> dict[str, Any]:
+    """A model of one filter of some order, whose range is given, on what `whole` has prepared."""
+    import pandas as pd
+
+    labels = pd.read_csv(folder / "labels.csv")
+    pagerank = nodegp.filters.PageRank(0.1, order=order, fixed=("strength",))
+    model = nodegp.GraphGPClassifier(filter=pagerank, random_state=0, verbose=1)
+    with using(2, memory=bytes_of(memory)):
+        pairs = labels["id"].to_numpy(), labels["label"].to_numpy()
+        model.fit(nodegp.open_store(folder / "store"), pairs)
+    model.save(folder / "model.nodegp")
+    return {}
 
 
 def _write_tables(large: LargeGraph, folder: Path) -> None:
@@ -317,13 +334,18 @@ def _write_tables(large: LargeGraph, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", choices=["propagation", "answers", "posterior", "whole"])
+    parser.add_argument("case", choices=["propagation", "answers", "posterior", "whole", "fit"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--edges", type=int)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", default="3500MiB")
-    parser.add_argument("--filter", default="auto", help="of `whole`: pagerank has an order of 10")
+    parser.add_argument(
+        "--order",
+        type=int,
+        default=0,
+        help="`whole` with one filter of this order, not the default",
+    )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -333,11 +355,13 @@ def main() -> None:
     elif options.case == "answers":
         sizes = options.nodes or 2_000_000, options.edges or 20_000_000
         result = answers(options.folder, *sizes, options.memory)
+    elif options.case == "fit":
+        result = fit_filter(options.folder, options.order, options.memory)
     elif options.case == "posterior":
         result = posterior(options.folder, options.nodes or 200_000)
     else:
         sizes = options.nodes or 10_000_000, options.edges or 100_000_000
-        result = whole(options.folder, *sizes, options.memory, options.filter)
+        result = whole(options.folder, *sizes, options.memory, options.order)
     print(json.dumps({"case": options.case} | result))
 
 
