@@ -30,7 +30,7 @@ MAX_DENSE = 5_000  # C has the square of this many entries: 200 MiB
 N_LANDMARKS = 512
 # Scores in single precision are this close to exact ones, relative to the best: far more than they
 # err by. So many nodes within that are scored exactly.
-_ROUGHLY = 1e-3
+_ROUGHLY = 4e-3
 _MOST_EXACT = 128
 _BELOW = 1.0 - 1e-6
 # Nodes without any feature may have no variance at all, and nothing to divide by.
