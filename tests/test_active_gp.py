@@ -114,7 +114,8 @@ def test_single_precision_asks_about_the_same_node(n, seed, alike):
         chosen = best(rough, open_)
         assert chosen == best(exact, open_)
         assert rough[chosen] == pytest.approx(exact[chosen], rel=1e-12)
-        loosely = {"rtol": 2e-2, "atol": 1e-4 * exact.max()}  # of rows alike little is left
+        # Single precision keeps the digits of what there was before any label.
+        loosely = {"rtol": 1e-3, "atol": 1e-4 * exact.max() + 1e-6 * (weights @ K.diagonal())}
         np.testing.assert_allclose(rough[open_], exact[open_], **loosely)
         found.condition(node)
         open_[node] = False

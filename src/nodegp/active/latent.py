@@ -30,7 +30,8 @@ MAX_DENSE = 5_000  # C has the square of this many entries: 200 MiB
 N_LANDMARKS = 512
 # Scores in single precision are this close to exact ones, relative to the best: far more than they
 # err by. So many nodes within that are scored exactly.
-_ROUGHLY = 4e-3
+_ROUGHLY = 1e-3
+_SINGLE = 1e-6  # and of what there was before any label, whose digits single precision keeps
 _MOST_EXACT = 128
 _BELOW = 1.0 - 1e-6
 # Nodes without any feature may have no variance at all, and nothing to divide by.
@@ -116,6 +117,7 @@ class LowRankCovariance:
         self._S = np.eye(len(landmarks))
         self._explained = np.einsum("ir,ir->i", self._phi, self._phi)  # diagonal of Phi S Phi^T
         self._rest = np.maximum(prior - self._explained, 0.0)
+        self._at_first = self._explained.copy()
         self._weighted: tuple[np.ndarray, np.ndarray] | None = None  # w and Phi^T diag(w) Phi
         self._roughly_weighted: tuple[np.ndarray, np.ndarray] | None = None  # in single precision
 
@@ -145,7 +147,8 @@ class LowRankCovariance:
         own = weights * self._rest * (2.0 * self._explained + self._rest)
         scores = (self._rough_forms(weights) + own) / scale
         best = scores[open_].max(initial=0.0)
-        places = np.flatnonzero(open_ & (scores >= best * (1.0 - _ROUGHLY)))
+        unsure = _ROUGHLY * best + _SINGLE * (weights @ self._at_first)
+        places = np.flatnonzero(open_ & (scores >= best - unsure))
         if len(places) > _MOST_EXACT:  # hardly anything tells them apart
             return self.squares(weights) / scale
         across = self._phi @ (self._S @ self._phi[places].T)  # (N, places)
