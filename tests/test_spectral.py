@@ -99,7 +99,7 @@ def prepared(kind, seed=0, n=30):
 
 def by_route(monkeypatch, few):
     """Filtered rows by the route for a few of them, or by that for many."""
-    monkeypatch.setattr(Domain, "_indicators_are_cheaper", lambda *_: few)
+    monkeypatch.setattr(Domain, "indicators_are_cheaper", lambda *_: few)
 
 
 # --- what a filter is -----------------------------------------------------------------------

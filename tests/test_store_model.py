@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -95,6 +97,39 @@ def test_predictions_refits_and_updates_pass_over_no_edge(both):
     again = nodegp.open_store(store.path)  # as another process would
     nodegp.GraphGPClassifier(random_state=0).fit(again, pairs).predict_proba()
     assert passes(again) == 0.0
+
+
+def test_a_learnt_filter_is_planned_and_is_there_for_predictions(both):
+    graph, store, classes = both
+    _, pairs = labels_of(classes)
+    filter, stored_graph = PageRank(0.1, order=4), on_disk(store)
+    preprocessor = fit_preprocessor(Preprocessing(), store)
+    prior = make_prior(filter, Cosine(), domain_of(stored_graph, preprocessor))
+    with using(1, memory=500 * graph.n_nodes):  # a few columns at a time
+        plan = plan_filters(stored_graph, preprocessor, [("range", prior)], len(pairs))
+        learning, kept = plan.steps
+        assert (learning.is_kept, learning.itemsize, kept.is_kept) == (False, 8, True)
+        assert 4 * 8 * learning.width <= 0.6 * 500
+        parts = {"filter": filter, "kernel": Cosine(), "random_state": 0}
+        model = nodegp.GraphGPClassifier(**parts).fit(store, pairs)
+        assert passes(store) == plan.passes == learning.passes + kept.passes
+        model.predict_proba()
+        assert passes(store) == plan.passes
+        of_all = plan_filters(stored_graph, preprocessor, [("range", model.prior_)], 60, 100)
+    assert of_all.passes == 0
+
+
+def test_one_column_of_all_nodes_is_all_that_is_held(tmp_path):
+    graph, _ = awkward_graph(30_000, 20)
+    features = on_disk(stored(graph, tmp_path / "store", 20_000, 4_000)).features
+    features[:10]
+    tracemalloc.start()
+    column = features[:, 3:4]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.array_equal(column, graph.features[:, 3:4].astype(column.dtype))
+    part = 4_000 * 20 * column.itemsize
+    assert peak < column.nbytes + 3 * part < features.shape[0] * 20 * column.itemsize
 
 
 def test_updates_and_explanations_are_those_of_memory(both):

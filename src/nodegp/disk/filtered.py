@@ -22,7 +22,7 @@ from nodegp.disk.graph import StoreAddress
 from nodegp.disk.hops import ColumnJob, Recursion, run_job
 from nodegp.disk.operator import StoredOperator
 from nodegp.disk.work import is_whole, map_array, read_tensors, work_folder
-from nodegp.disk.workers import Workers, workers
+from nodegp.disk.workers import SHARE_OF_COLUMNS, Workers, workers
 from nodegp.files import write_atomically
 from nodegp.identity import fingerprint
 from nodegp.preprocessing import Preprocessor
@@ -35,16 +35,14 @@ _WIDEST = 64  # columns at a time: with more a product is no faster
 _NARROWEST = 16  # with fewer, edges and rows that are read are hardly made use of
 _PLAN = "columns.json"
 _FEW = 256  # rows up to which the rest of a part is not read
-# Of the memory, what the columns of all nodes may take: the rest is for parts, degrees and Python.
-_SHARE = 0.6
 
 
 def block_width(store: StoredGraph, n_columns: int, itemsize: int, chosen: Workers) -> int:
     """How many columns to carry at a time; each process has a block of its own."""
-    room = _SHARE * chosen.memory / chosen.n_places - 16 * store.n_nodes
+    room = SHARE_OF_COLUMNS * chosen.memory / chosen.n_places - 16 * store.n_nodes
     width = int(room // (itemsize * max(store.n_nodes, 1)))
     if width < 1:
-        needed = chosen.n_places * store.n_nodes * (itemsize + 16) / _SHARE
+        needed = chosen.n_places * store.n_nodes * (itemsize + 16) / SHARE_OF_COLUMNS
         processes = f"{chosen.n_places} process{'es' * (chosen.n_places != 1)}"
         raise ValueError(
             f"one column of {store.n_nodes:,} nodes takes {needed / 2**30:.2f} GiB of memory over "

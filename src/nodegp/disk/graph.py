@@ -168,12 +168,19 @@ class StoredMatrix:
         if start == stop:
             return np.zeros((0, self.shape[1]), self.dtype)[:, columns]
         first, last = self._store.part_of([start, stop - 1]).tolist()
-        pieces = []
+        result: np.ndarray | None = None
         for part in range(first, last + 1):
             rows, values = self._store.rows_of(part), self._part(part)
-            inside = slice(max(start, rows.start) - rows.start, min(stop, rows.stop) - rows.start)
-            pieces.append(values[inside, columns])
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            low, high = max(start, rows.start), min(stop, rows.stop)
+            piece = values[low - rows.start : high - rows.start, columns]
+            if high - low == stop - start:
+                return piece
+            # Into their place at once: views of some columns would keep all of them in memory.
+            if result is None:
+                result = np.empty((stop - start, piece.shape[1]), self.dtype)
+            result[low - start : high - start] = piece
+        assert result is not None
+        return result
 
     def _part(self, part: int) -> np.ndarray:
         kept: tuple[int, np.ndarray] | None = getattr(self._kept, "part", None)

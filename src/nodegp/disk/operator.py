@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nodegp.budget import blocks
 from nodegp.disk.work import DamagedWorkError, read_tensors, work_folder, write_tensors
-from nodegp.disk.workers import Threads, workers
+from nodegp.disk.workers import SHARE_OF_COLUMNS, Threads, workers
 from nodegp.store import StoredGraph
 
 __all__ = ["ScaledParts", "StoredOperator"]
@@ -162,5 +162,6 @@ class StoredOperator:
 
     def column_blocks(self, n_columns: int) -> Iterator[slice]:
         # In double precision, with what a recursion has at a time: four arrays of these columns.
-        width = max(int(workers().memory // (4 * 8 * max(self.n_nodes, 1))), 1)
+        room = SHARE_OF_COLUMNS * workers().memory
+        width = max(int(room // (4 * 8 * max(self.n_nodes, 1))), 1)
         return blocks(n_columns, 1, min(width, 128))

@@ -15,9 +15,11 @@ from typing import Any, Protocol
 
 import torch
 
-__all__ = ["Threads", "Workers", "using", "workers"]
+__all__ = ["SHARE_OF_COLUMNS", "Threads", "Workers", "using", "workers"]
 
 MEMORY = 4 << 30
+# Of the memory, what columns of all nodes may take: the rest is for parts, degrees and Python.
+SHARE_OF_COLUMNS = 0.6
 
 
 class Workers(Protocol):

@@ -328,6 +328,9 @@ def fit_posterior(
     start = problem.free_parameters() if earlier is None else earlier.diagnostics.start
     with threads_for(len(targets)):
         fit = settings.engine.fit(problem, report)
+    if isinstance(domain.graph, GraphOnDisk) and recipe.filter.free_parameters():
+        # What was learnt decides what predictions read: it is made and kept with the store now.
+        fit.posterior.prior.prepare(domain)
     kernels = kernels_of(fit.posterior.prior)
     learnt = replace(
         recipe,

@@ -8,7 +8,7 @@ bytes take a nanosecond is an assumption.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ import torch
 from nodegp.disk import GraphOnDisk, workers
 from nodegp.disk.filtered import block_width
 from nodegp.disk.operator import ScaledParts
-from nodegp.filters import Views
+from nodegp.filters import Spectral, Views
 from nodegp.model.recipe import Recipe
 from nodegp.model.views import candidates
 from nodegp.preprocessing import Preprocessor
@@ -42,7 +42,7 @@ _PROCESS = 300 << 20  # bytes of Python, torch and this library
 
 @dataclass(frozen=True)
 class Step:
-    """One filter."""
+    """One filter, or what it takes to learn its hyper-parameters."""
 
     name: str
     order: int
@@ -51,10 +51,16 @@ class Step:
     itemsize: int  # bytes of a number
     self_loops: bool
     is_made: bool
+    is_kept: bool = True  # with the store; else only some rows are taken from it
 
     @property
     def passes(self) -> int:
         return 0 if self.is_made else self.order * -(-self.n_columns // self.width)
+
+    @property
+    def bytes_of_node(self) -> int:
+        """What is in memory of each node: one level of columns, where others are files, or four."""
+        return self.width * self.itemsize * (1 if self.is_kept else 4)
 
 
 @dataclass(frozen=True)
@@ -111,14 +117,20 @@ def plan_filters(
     is_open: bool = False,
 ) -> Plan:
     """What it takes to have the filtered features that some priors ask for, and to predict so many
-    nodes with them. ``is_open``: the priors are views that are to be weighed."""
+    nodes with them; with none to predict, it is a fit, which may learn a filter first.
+    ``is_open``: the priors are views that are to be weighed."""
     store, chosen, domain = graph.store, workers(), domain_of(graph, preprocessor)
-    steps: dict[tuple[FilterPolynomial, bool], Step] = {}
-    for name, view, polynomial in _polynomials(priors, domain):
-        key = polynomial, view.in_double
-        if key not in steps:
-            steps[key] = _step(view, name, polynomial, n_labels)
+    steps: dict[tuple[FilterPolynomial, bool, bool], Step] = {}
+    for name, view, filter in _filters(priors, domain):
+        polynomial = filter.polynomial()
+        key, step = (polynomial, view.in_double), _step(view, name, polynomial, n_labels)
+        is_learnt = n_predictions == 0 and bool(filter.free_parameters())
+        if is_learnt and isinstance(view, StoredDomain):
+            steps.setdefault((*key, False), _learning_step(view, name, polynomial, n_labels))
+            step = replace(step, is_made=False)  # whatever is there is of another range
+        steps.setdefault((*key, True), step)
     todo = [step for step in steps.values() if not step.is_made]
+    kept = [step for step in todo if step.is_kept]
     passes = sum(step.passes for step in todo)
     # Rows of the operator, which are written once, whatever filters pass over them.
     edges = {
@@ -126,12 +138,12 @@ def plan_filters(
         for step in todo
         if step.order
     }
-    columns = sum(step.order * step.n_columns * step.itemsize for step in todo) * store.n_nodes
-    answers = sum(2 * step.n_columns * step.itemsize for step in todo) * store.n_nodes
+    columns = sum(step.order * step.n_columns * step.itemsize for step in kept) * store.n_nodes
+    answers = sum(2 * step.n_columns * step.itemsize for step in kept) * store.n_nodes
     read = sum(step.passes * _operator_bytes(store, step) for step in todo)
     read += 3 * columns + 2 * answers
     written = sum(edges.values()) + columns + answers
-    width = max((step.width * step.itemsize for step in todo), default=0)  # bytes of a node
+    width = max((step.bytes_of_node for step in todo), default=0)
     itemsize = max((step.itemsize for step in todo), default=4)
     largest = max((int(n) for n in np.diff(store.boundaries)), default=0)
     part = max(edges.values(), default=0) // max(store.n_parts, 1)
@@ -171,15 +183,15 @@ def left_out_views(domain: Domain) -> tuple[str, ...]:
     )
 
 
-def _polynomials(
+def _filters(
     priors: Sequence[tuple[str, Prior]], domain: Domain
-) -> list[tuple[str, Domain, FilterPolynomial]]:
+) -> list[tuple[str, Domain, Spectral]]:
     """The filters that priors ask for, each with the nodes in the precision that it takes."""
     found = []
     for name, prior in priors:
         for part in prior.parts if isinstance(prior, SumPrior) else (prior,):
             if isinstance(part, FilteredFeatures):
-                found.append((name, part.where(domain), part.filter.polynomial()))
+                found.append((name, part.where(domain), part.filter))
     return found
 
 
@@ -200,6 +212,17 @@ def _step(domain: Domain, name: str, polynomial: FilterPolynomial, n_labels: int
     first = next(iter(operator.column_blocks(max(n_labels, 1))))
     itemsize = np.dtype(domain.rows.precision).itemsize
     return Step(name, order, 2 * n_labels, first.stop, itemsize, polynomial.self_loops, False)
+
+
+def _learning_step(
+    domain: StoredDomain, name: str, polynomial: FilterPolynomial, n_labels: int
+) -> Step:
+    """Every term of a filter at the labelled nodes, in double precision."""
+    from_labels = domain.indicators_are_cheaper(polynomial, n_labels, len(polynomial))
+    n_columns = max(n_labels, 1) if from_labels else domain.n_columns
+    first = next(iter(domain.operator(polynomial.self_loops).column_blocks(n_columns)))
+    what = f"{name}, to learn it", polynomial.order, n_columns, first.stop
+    return Step(*what, 8, polynomial.self_loops, is_made=False, is_kept=False)
 
 
 def _amount(count: int, what: str) -> str:

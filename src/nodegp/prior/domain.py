@@ -36,6 +36,7 @@ from nodegp.prior.kept import (
 )
 from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
+    Countdown,
     FilterPolynomial,
     basis_columns,
     basis_rows,
@@ -239,7 +240,7 @@ class Domain:
         whole = self.cache.get(("whole", self._mark, polynomial))
         if isinstance(whole, np.ndarray):  # what a new label asks for is there
             return whole[nodes].astype(np.float64)
-        if not self._indicators_are_cheaper(polynomial, len(nodes)):
+        if not self.indicators_are_cheaper(polynomial, len(nodes)):
             if not self.rows.is_sparse:
                 return self.whole(polynomial)[nodes].astype(np.float64)
             result = np.empty((len(nodes), self.n_columns))
@@ -261,16 +262,18 @@ class Domain:
         operator = self.operator(polynomial.self_loops)
         check_size(len(polynomial) * len(nodes), self.n_columns)
         result = np.empty((len(polynomial), len(nodes), self.n_columns))
-        if self._indicators_are_cheaper(polynomial, len(nodes), len(polynomial)):
+        if self.indicators_are_cheaper(polynomial, len(nodes), len(polynomial)):
             for block in operator.column_blocks(len(nodes)):
                 for which, back in enumerate(basis_rows(operator, polynomial, nodes[block])):
                     result[which, block] = self.rows.transposed_times(back).T
             return result
         columns = FeatureColumns(self.rows, np.float64)
+        progress = Countdown("learning a filter along the edges", "columns", len(columns))
         for block in operator.column_blocks(len(columns)):
             terms = basis_columns(operator, polynomial, columns.block(block))
             for which, carried in enumerate(terms):
                 result[which, :, block] = carried[nodes]
+            progress(block.stop)
         return result
 
     def whole(self, polynomial: FilterPolynomial) -> np.ndarray:
@@ -288,7 +291,7 @@ class Domain:
         """Whether inner products with so many rows are had from F X itself."""
         return not self.rows.is_sparse and self.n_columns <= n_others
 
-    def _indicators_are_cheaper(
+    def indicators_are_cheaper(
         self, polynomial: FilterPolynomial, n_rows: int, n_results: int = 1
     ) -> bool:
         """Whether some rows of F X are had with less from rows of F than from the columns of X."""
@@ -301,6 +304,15 @@ class Domain:
         return n_rows * (column + n_results * mixing) < self.n_columns * column
 
     # --- inner products and lengths, of all nodes ---------------------------------------------
+
+    def prepare(self, polynomial: FilterPolynomial, width: int) -> None:
+        """Work out what of a filter needs no label: lengths of all rows, or sketches that tell
+        them. Of dense rows F X itself may be made, and tells."""
+        self.rows.prepare()
+        if width:
+            self.sketches(polynomial, width)
+        elif self.rows.is_sparse:
+            self.squared_lengths(polynomial)
 
     def kept_columns(self, polynomial: FilterPolynomial, rows: Rows) -> np.ndarray | None:
         """The answer of :meth:`columns`, if it is there."""

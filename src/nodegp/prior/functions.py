@@ -121,12 +121,7 @@ class FilteredFeatures(OneFunction):
         return WeightedRows(None, rows)
 
     def prepare(self, domain: Domain) -> None:
-        where, polynomial = self.where(domain), self.filter.polynomial()
-        where.rows.prepare()
-        if self.sketch:
-            where.sketches(polynomial, self.sketch)
-        elif where.rows.is_sparse:  # of dense rows F X itself may be made, and tells
-            where.squared_lengths(polynomial)
+        self.where(domain).prepare(self.filter.polynomial(), self.sketch)
 
     def to_learn(self, domain: Domain, nodes: np.ndarray) -> WeightedRows:
         where, polynomial = self.where(domain), self.filter.polynomial()

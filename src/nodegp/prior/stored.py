@@ -91,6 +91,9 @@ class StoredDomain(Domain):
         matrix.make(operator, progress)
         return matrix  # type: ignore[return-value]  # rows of it are taken as of an array
 
+    def prepare(self, polynomial: FilterPolynomial, width: int) -> None:
+        self.whole(polynomial)
+
     def reads_whole(self, n_others: int) -> bool:
         return True
 
