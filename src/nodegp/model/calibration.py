@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nodegp.budget import blocks, budget
 
@@ -53,10 +54,16 @@ def tempered(proba: np.ndarray, temperature: float | np.ndarray) -> np.ndarray:
     be a temperature for each row, as a column."""
     if np.ndim(temperature) == 0 and temperature == 1.0:
         return proba
-    scaled = np.log(np.maximum(proba, _SMALLEST)) / temperature
-    scaled -= scaled.max(axis=1, keepdims=True)
-    powered = np.exp(scaled)
-    return powered / powered.sum(axis=1, keepdims=True)
+    return _softmax(_logs(proba), temperature).numpy()
+
+
+def _logs(proba: np.ndarray) -> Tensor:
+    return torch.from_numpy(proba).clamp_min(_SMALLEST).log_()
+
+
+def _softmax(logs: Tensor, temperature: float | np.ndarray) -> Tensor:
+    """In torch, whose exponentials take a fraction of the time of numpy's."""
+    return torch.softmax(logs * torch.as_tensor(1.0 / temperature, dtype=logs.dtype), dim=1)
 
 
 def averaged(
@@ -66,10 +73,10 @@ def averaged(
     may be one for each row, as columns."""
     if not np.any(spread):
         return tempered(proba, temperature)
-    at = [temperature * np.exp(place * spread) for place in _PLACES]
-    parts = [share * tempered(proba, each) for share, each in zip(_WEIGHTS, at, strict=True)]
-    result: np.ndarray = sum(parts[1:], parts[0])
-    return result
+    logs, result = _logs(proba), torch.zeros(proba.shape, dtype=torch.float64)
+    for place, share in zip(_PLACES, _WEIGHTS, strict=True):
+        result.add_(_softmax(logs, temperature * np.exp(place * spread)), alpha=share)
+    return result.numpy()
 
 
 def weighted(proba: np.ndarray, weights: np.ndarray) -> np.ndarray:
