@@ -117,6 +117,10 @@ class Learner:
         self._fitted = fitted
         self._memory: dict[str, Any] = {}
 
+    def prepare(self, n_classes: int) -> None:
+        """Do what needs no label before the first is there: nobody waits for it then."""
+        self.prototype.prepare(self.graph, 1.0 / n_classes)
+
     def value(self, name: str) -> Any:
         """What a class is called in the model."""
         return self.kind(name)

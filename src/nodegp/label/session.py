@@ -107,6 +107,8 @@ class Session:
         last = next((e for e in reversed(events) if e.kind in COMMANDS), None)
         is_noted = last is None or any(e.data.get("about") == last.seq for e in events[-3:])
         self.state = self._folded(events)
+        if not self.state.labels:
+            self.learner.prepare(len(self.state.classes))
         if last is not None and not is_noted:  # it was killed before it had learnt from the last
             self.state = self._folded(events[: last.seq - 1])
             self.knowledge = self._learnt(None)

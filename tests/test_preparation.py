@@ -1,0 +1,53 @@
+"""What needs no label is done when it is asked for, once, and changes no answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from labelling import answer, open_session, two_groups
+from nodegp import Graph, GraphGPClassifier
+from nodegp.filters import PageRank
+from nodegp.operators import operator_of
+
+
+def text_graph(n_nodes: int = 300) -> tuple[Graph, np.ndarray]:
+    rng = np.random.default_rng(0)
+    edges = rng.integers(n_nodes, size=(3 * n_nodes, 2))
+    words = sp.csr_array(rng.poisson(0.05, size=(n_nodes, 80)).astype(float))
+    y = np.where(np.arange(n_nodes) % 5 == 0, rng.integers(3, size=n_nodes), -1)
+    return Graph.from_edges(edges, n_nodes=n_nodes, features=words), y
+
+
+def products(graph: Graph) -> int:
+    return sum(operator_of(graph, loops).products for loops in (True, False))
+
+
+@pytest.mark.parametrize("filter", [None, PageRank(0.1, fixed=("strength",))], ids=["auto", "one"])
+def test_a_fit_after_it_is_the_same_and_carries_only_labels(filter):
+    (graph, y), (other, _) = text_graph(), text_graph()
+    model = GraphGPClassifier(filter=filter, random_state=0)
+    plain = model.fit(graph, y).predict_proba()
+    assert model.prepare(other, 20.0) is model
+    before = products(other)
+    assert before >= 7 * 80  # every column of the features, over seven hops or more
+    prepared = GraphGPClassifier(filter=filter, random_state=0).fit(other, y).predict_proba()
+    np.testing.assert_array_equal(prepared, plain)
+    # Nothing is done twice: what both fits sent over the edges is the same in all.
+    assert products(graph) == products(other) > before
+
+
+def test_a_session_without_labels_prepares_before_the_first_question(tmp_path, monkeypatch):
+    subject = two_groups()
+    asked = []
+    monkeypatch.setattr(
+        type(subject.prototype), "prepare", lambda self, graph, share: asked.append((graph, share))
+    )
+    session = open_session(tmp_path / "journal", subject)
+    assert asked == [(subject.graph, 0.5)]
+    answer(session)
+    session.close()
+    again = open_session(tmp_path / "journal", subject)
+    assert len(asked) == 1  # there is a label: the fit has done it
+    again.close()
