@@ -23,6 +23,7 @@ from nodegp.linalg import (
     solve_least_squares,
     sparse_matmul,
     threads_for,
+    weighted_gram,
 )
 from nodegp_paper.tensors import lower_times
 
@@ -217,6 +218,15 @@ def test_quadratic_forms_are_those_of_the_whole_matrices(size):
     expected = [[w[n] @ S[k] @ w[n] for k in range(4)] for n in range(7)]
     result = QuadraticForms(torch.from_numpy(S))(torch.from_numpy(w))
     np.testing.assert_allclose(result.numpy(), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(1, 1), (7, 3), (5000, 100), (4096, 49)])
+def test_a_weighted_gram_matrix_is_the_product(n_rows, n_columns):
+    rng = np.random.default_rng(0)
+    rows, weights = rng.standard_normal((n_rows, n_columns)), rng.standard_normal(n_rows)
+    result = weighted_gram(torch.from_numpy(rows), torch.from_numpy(weights)).numpy()
+    np.testing.assert_allclose(result, rows.T @ (rows * weights[:, None]), rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(result, result.T)
 
 
 def test_numpy_leaves_the_processors_to_torch():

@@ -34,6 +34,7 @@ __all__ = [
     "sparse_matmul",
     "threads_for",
     "torch_sparse",
+    "weighted_gram",
 ]
 
 # Relative to the mean of the diagonal. The first is always added, so that the factor is a
@@ -47,6 +48,7 @@ JITTERS = {
 # Of the trace, where a system of equations may be singular and any of its solutions will do.
 _LEAST_SQUARES_JITTER = 1e-10
 _ONE_THREAD = 256
+_ROWS = 2048  # of a long matrix that are multiplied at a time: they stay in the cache
 _WORTH_A_THREAD = 112  # rows from which on a factorisation takes longer than starting a thread
 _spare: ContextVar[int] = ContextVar("spare", default=1)  # threads of torch that are not in use
 
@@ -191,6 +193,17 @@ class QuadraticForms:
             product = (rows[:, :b] @ upper).view(len(rows), self._n_forms, b - a)
             total += product.mul_(rows[:, None, a:b]).sum(2)
         return total
+
+
+def weighted_gram(rows: Tensor, weights: Tensor) -> Tensor:
+    """``rows^T diag(weights) rows``, of which half is worked out: it is symmetric."""
+    n_columns = rows.shape[1]
+    result = rows.new_zeros(n_columns, n_columns)
+    for some, own in zip(rows.split(_ROWS), weights.split(_ROWS), strict=True):
+        weighted = some * own[:, None]
+        for a, b in column_spans(n_columns):
+            result[a:b, :b].addmm_(weighted[:, a:b].mT, some[:, :b])
+    return result.tril() + result.tril(-1).mT
 
 
 def column_spans(n: int) -> list[tuple[int, int]]:

@@ -16,11 +16,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from scipy.linalg.blas import dger, ssyrk, strmm
+from scipy.linalg.blas import dger
 from torch import Tensor
 
+from nodegp.budget import blocks, budget
 from nodegp.graph import Graph
-from nodegp.linalg import NotPositiveDefiniteError, cholesky
+from nodegp.linalg import QuadraticForms, cholesky, weighted_gram
 from nodegp.posterior import Marginals
 from nodegp.prior import Domain, Prior, whole
 
@@ -119,7 +120,7 @@ class LowRankCovariance:
         self._rest = np.maximum(prior - self._explained, 0.0)
         self._at_first = self._explained.copy()
         self._weighted: tuple[np.ndarray, np.ndarray] | None = None  # w and Phi^T diag(w) Phi
-        self._roughly_weighted: tuple[np.ndarray, np.ndarray] | None = None  # in single precision
+        self._roughly_weighted: tuple[np.ndarray, Tensor] | None = None  # from single precision
 
     def condition(self, node: int) -> None:
         direction = self._S @ self._phi[node]
@@ -139,8 +140,8 @@ class LowRankCovariance:
         return np.einsum("ir,ir->i", product, self._phi) + weights * own
 
     @cached_property
-    def _rough_phi(self) -> np.ndarray:
-        return self._phi.astype(np.float32)
+    def _rough_phi(self) -> Tensor:
+        return torch.from_numpy(self._phi).float()
 
     def worth(self, weights: np.ndarray, open_: np.ndarray) -> np.ndarray:
         scale = self.variances() + self.noise
@@ -163,18 +164,13 @@ class LowRankCovariance:
         """Diagonal of Phi S Phi^T diag(w) Phi S Phi^T, up to single precision."""
         phi = self._rough_phi
         if self._roughly_weighted is None or self._roughly_weighted[0] is not weights:
-            rows = phi * np.sqrt(weights).astype(np.float32)[:, None]
-            half = ssyrk(1.0, rows.T, lower=0)  # half the work of a product: it is symmetric
-            self._roughly_weighted = weights, np.triu(half) + np.triu(half, 1).T
-        inner = self._S @ self._roughly_weighted[1].astype(np.float64) @ self._S
-        try:
-            factor = cholesky(torch.from_numpy(inner))[0].numpy().astype(np.float32)
-        except NotPositiveDefiniteError:
-            forms = np.einsum("ir,ir->i", phi @ inner.astype(np.float32), phi)
-        else:  # a triangle is half the work again
-            half = strmm(1.0, factor, phi.T, lower=1, trans_a=1)  # (R, N)
-            forms = np.einsum("ri,ri->i", half, half)
-        return forms.astype(np.float64)
+            gram = weighted_gram(phi, torch.from_numpy(weights).float())
+            self._roughly_weighted = weights, gram.double()
+        S = torch.from_numpy(self._S)
+        inner = S @ self._roughly_weighted[1] @ S
+        forms = QuadraticForms(inner.float()[None])
+        rows = blocks(len(phi), phi.shape[1], budget.cached)
+        return torch.cat([forms(phi[some]) for some in rows])[:, 0].double().numpy()
 
 
 LatentCovariance = DenseCovariance | LowRankCovariance
