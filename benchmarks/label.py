@@ -37,12 +37,17 @@ const after = new MessageChannel();
 after.port1.onmessage = () => {
   if (window.pressed !== undefined) window.times.push(performance.now() - window.pressed);
   window.pressed = undefined;
+  if (window.painted) window.painted();
 };
 addEventListener("keydown", () => { window.pressed = performance.now(); }, true);
 addEventListener("DOMContentLoaded", () => {
   new MutationObserver(() => after.port2.postMessage(0))
     .observe(document.body, {attributes: true, attributeFilter: ["data-painted"]});
 });
+"""
+# Waits for that without looking again and again, which would take time from the page.
+PAINTED = """
+n => window.times.length > n || new Promise((done) => { window.painted = () => done(true); })
 """
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
@@ -65,7 +70,7 @@ def new_session(graph, y, folder):
     model = nodegp.GraphGPClassifier(random_state=0)
     subject = Subject(graph, np.arange(graph.n_nodes), classes, model, int)
     session = Session(subject, Path(folder) / "labels.sqlite", random_share=0.0)
-    session.do("the first is given", "request", {"number": 0})
+    session.worker.submit(session.do, "the first is given", "request", {"number": 0}).result()
     return session
 
 
@@ -94,7 +99,7 @@ def through_the_page(browser, session, y, n_answers):
         for count in range(n_answers):
             node, busy = session.question.node, time.process_time()
             page.keyboard.press(f"Digit{y[node] + 1}")
-            page.wait_for_function("n => window.times.length > n", arg=count, timeout=120_000)
+            page.evaluate(PAINTED, count)
             times["CPU"].append(1000 * (time.process_time() - busy))
             for name in ("commit", "learn", "choose"):
                 times[name].append(1000 * session.seconds[name])

@@ -100,6 +100,7 @@ def by_threads(
         return function(matrices)
 
     def without_gradients(some: Tensor) -> tuple[Tensor, ...]:
+        torch.set_num_threads(1)
         with torch.no_grad():  # which is a thread's own
             return function(some)
 

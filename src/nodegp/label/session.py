@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,13 @@ class Session:
         self.trouble = ""  # why the model is not up to date
         self.seconds: dict[str, float] = {}  # what the last command took, by what
         self.journal = Journal(journal, subject.binding(), annotator, subject.start())
+        # For all that takes long, by whoever serves the session: torch keeps threads for each one
+        # that asks it, and those of a second would take the processors from the first's.
+        self.worker = ThreadPoolExecutor(1, "label")
         try:
-            self._begin()
+            self.worker.submit(self._begin).result()
         except BaseException:
+            self.worker.shutdown(wait=False)
             self.journal.close()
             raise
 
@@ -365,6 +370,7 @@ class Session:
 
     def close(self) -> None:
         """Let go of the journal; it may be done twice."""
+        self.worker.shutdown()
         try:
             self.note()
         finally:

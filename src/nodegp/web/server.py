@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import resources
@@ -47,7 +46,6 @@ class LabelServer:
 
     def __init__(self, session: Session, guideline: str = "", name: str = ""):
         self.session, self._guideline, self._name = session, guideline, name
-        self._worker = ThreadPoolExecutor(1, "label")
         self._news = News()
         self._idle: asyncio.Task[None] | None = None
         self._files = _static_files()
@@ -81,7 +79,6 @@ class LabelServer:
         for task in (following, self._idle):
             if task is not None:
                 task.cancel()
-        self._worker.shutdown()
         self.session.close()
 
     def say_no_more(self) -> None:
@@ -89,7 +86,9 @@ class LabelServer:
         self._news.end()
 
     async def _run(self, function: Callable[..., T], *args: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._worker, function, *args)
+        return await asyncio.get_running_loop().run_in_executor(
+            self.session.worker, function, *args
+        )
 
     # --- files ----------------------------------------------------------------------------------
 
