@@ -78,13 +78,14 @@ test-oldest: ## the tests with the lowest versions that pyproject.toml allows, i
 bench-label: setup ## how long the labelling page takes from key to next question
 	$(BIN)/python benchmarks/label.py
 
-# Takes half an hour, 60 GB of disk in the folder SCALE, and a machine that does nothing else.
+# Takes an hour, 60 GB of disk in the folder SCALE, and a machine that does nothing else.
 SCALE ?= build/scale
 bench-scale: setup ## graphs from disk: against scipy in memory, then 100 million edges
 	$(BIN)/python benchmarks/scale.py propagation $(SCALE)
 	$(BIN)/python benchmarks/scale.py answers $(SCALE)
 	$(BIN)/python benchmarks/scale.py posterior $(SCALE)
 	$(BIN)/python benchmarks/scale.py whole $(SCALE)
+	$(BIN)/python benchmarks/scale.py whole $(SCALE) --order 10
 
 docs: setup ## build the documentation site into build/docs
 	$(BIN)/python scripts/build_command_reference.py
