@@ -32,6 +32,7 @@ from nodegp.kernels import RBF, Cosine, Linear
 from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, FilteredFeatures, domain, make_prior, whole
+from nodegp.prior.basis import basis_at
 from nodegp.prior.rows import FilteredRows
 from nodegp.propagation import (
     FilterPolynomial,
@@ -298,7 +299,7 @@ def test_basis_and_coefficients_make_the_rows(kind, averaged, few, order, settle
     where.graph.n_fitted_nodes = settled
     filter_ = PageRank(0.3, order=order, averaged=averaged)
     nodes = np.array([5, 29, 5, 11])
-    basis = torch.from_numpy(where.basis(filter_.polynomial(), nodes))
+    basis = torch.from_numpy(basis_at(where, filter_.polynomial(), nodes))
     assert basis.shape == (order + 1 + averaged, 4, X.shape[1])
     made = torch.einsum("k,knd->nd", filter_.coefficients(), basis)
     found = dense(where.filtered_rows(filter_.polynomial(), nodes))
@@ -390,7 +391,7 @@ def test_hubs_are_discounted_on_every_way(averaged, order, settled, few, monkeyp
     np.testing.assert_allclose(propagate(operator, polynomial, X), expected @ X, atol=1e-9)
     found = dense(FilteredRows(where, polynomial, nodes).materialise())
     np.testing.assert_allclose(found, (expected @ X)[nodes], atol=1e-9)
-    basis = torch.from_numpy(where.basis(polynomial, nodes))
+    basis = torch.from_numpy(basis_at(where, polynomial, nodes))
     made = torch.einsum("k,knd->nd", discounted.coefficients(), basis)
     np.testing.assert_allclose(made, (expected @ X)[nodes], atol=1e-9)
 
@@ -426,7 +427,7 @@ def test_the_leading_direction_is_taken_away_on_every_way(
     np.testing.assert_allclose(columns, expected[nodes].T, atol=1e-9)
     found = dense(FilteredRows(where, polynomial, nodes).materialise())
     np.testing.assert_allclose(found, (expected @ X)[nodes], atol=1e-9)
-    basis = torch.from_numpy(where.basis(polynomial, nodes))
+    basis = torch.from_numpy(basis_at(where, polynomial, nodes))
     made = torch.einsum("k,knd->nd", filter_.coefficients(), basis)
     np.testing.assert_allclose(made, (expected @ X)[nodes], atol=1e-9)
 
@@ -576,7 +577,7 @@ def test_wide_features_of_a_large_graph(monkeypatch):
         with pytest.raises(ValueError, match="Use fewer labels"):
             FilteredRows(where, polynomial, np.arange(14, 14 + n) % 90).materialise()
     with pytest.raises(ValueError, match="Use fewer labels"):
-        where.basis(polynomial, np.arange(14))
+        basis_at(where, polynomial, np.arange(14))
     prior = FilteredFeatures(Linear(), PageRank())
     found = whole(prior.cross(prior.at(where, np.arange(90)), prior.at(where, np.arange(14))))
     np.testing.assert_allclose(found, expected @ expected[:14].T, atol=1e-12)
@@ -625,6 +626,7 @@ from nodegp.filters import PageRank
 from nodegp.graph import Graph
 from nodegp.kernels import Linear
 from nodegp.prior import Domain, FilteredFeatures
+from nodegp.prior.basis import basis_at
 
 n, d = 200_000, 32
 rng = np.random.default_rng(0)
@@ -640,7 +642,7 @@ for labelled in (some, np.arange(40)):  # fewer than columns, and more
     found = cross.block(slice(0, n))[some, 2].double()
     variances = prior.var(everyone)[some]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    basis = torch.from_numpy(where.basis(prior.filter.polynomial(), np.r_[some, labelled[2]]))
+    basis = torch.from_numpy(basis_at(where, prior.filter.polynomial(), np.r_[some, labelled[2]]))
     rows = torch.einsum("k,knd->nd", prior.filter.coefficients(), basis)
     np.testing.assert_allclose(found, rows[:3] @ rows[3], atol=1e-6)
     np.testing.assert_allclose(variances, (rows[:3] ** 2).sum(1), atol=1e-6)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -278,7 +279,10 @@ def test_update_evaluate_and_explain(folder, tmp_path):
         ("fit --store S --label topic -o m", "prepared without labels: say where"),
         ("fit --store S --labels L -o m --memory lots", "--memory is an amount such as 4GiB"),
         ("fit --store S --labels L -o m --memory 20K", "give more with --memory"),
-        ("fit --store S --labels L -o m --cluster local:x", "local:2"),
+        pytest.param(
+            *("fit --store S --labels L -o m --cluster local:x", "local:2"),
+            marks=pytest.mark.skipif(find_spec("dask") is None, reason="needs the extra `dask`"),
+        ),
         ("fit --nodes n.csv --edges e.csv --label a -o m --memory 4G", "--memory without --store"),
         ("fit --store nowhere --labels L -o m", "nowhere"),
         ("predict M --store S", "--out FOLDER"),

@@ -168,7 +168,8 @@ def against(model: Any, y: Any, graph: Any = None, *, coverage: float | None = N
     classes = set(model.classes_.tolist())
     if unknown := [v for v in dict.fromkeys(y[labelled].tolist()) if v not in classes]:
         raise ValueError(
-            f"labels {unknown[:5]} are not among the model's classes {model.classes_.tolist()}"
+            f"the label {unknown[0]!r} is not among the model's classes "
+            f"({', '.join(map(str, model.classes_.tolist()[:10]))}): correct it, or leave it out"
         )
     targets = encode(y[labelled], model.classes_)[1]
     proba = model.predict_proba(graph, labelled)

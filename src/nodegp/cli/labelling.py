@@ -59,9 +59,11 @@ def label(
         )
     try:
         if apply:
+            count = sum(mark.label is not None for mark in session.state.marks.values())
             written = applied(session, out or model)
             if not quiet:
-                print(f"{written:,} labels; written to {out or model}")
+                said = f"{count:,} answer{'s' * (count != 1)}" if count else "no answer yet"
+                print(f"{said} in {path}: {written:,} labels; written to {out or model}")
         if export is not None:
             rows = write_answers(session, export)
             if not quiet:

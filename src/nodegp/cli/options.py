@@ -52,7 +52,7 @@ _PANELS: dict[str | None, dict[str, str]] = {
         "categorical": "Columns of categories, even if they look like numbers.",
         "features_npy": "Dense features (numpy .npy), rows in the order of the nodes.",
         "features_npz": "Sparse features (scipy .npz), rows in the order of the nodes.",
-        "features_table": "Table of additional features by id; or JSON of id: [numbers].",
+        "features_table": "Table of additional features by id; or JSON of ids with numbers.",
         "graph": "GraphML, GEXF or GML file instead of --nodes and --edges; attributes become "
         "columns.",
         "knn": "Without edges: link each node to this many nearest neighbours by features.",

@@ -181,7 +181,8 @@ def _label_column(table: Table, column: str) -> pa.ChunkedArray:
     labels, where = written_labels(table, column), table.where(column)
     if labels.null_count == len(labels):
         raise ValueError(
-            f"{where} is empty: no node has a label. Fill some in, or do not name a label column."
+            f"{where} is empty: no node has a label. Fill some in; to read a table without labels, "
+            "name no label column."
         )
     if labels.type == TEXT and _are_booleans(labels):
         labels = pc.utf8_capitalize(labels)  # however a program writes them

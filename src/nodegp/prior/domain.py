@@ -36,10 +36,7 @@ from nodegp.prior.kept import (
 )
 from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
-    Countdown,
     FilterPolynomial,
-    basis_columns,
-    basis_rows,
     filter_rows,
     filter_rows_dense,
     filter_rows_short,
@@ -254,26 +251,6 @@ class Domain:
         for block in operator.column_blocks(len(nodes)):
             back = filter_rows_dense(operator, polynomial, nodes[block], self.rows.precision)
             result[block] = self.rows.transposed_times(back).T
-        return result
-
-    def basis(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> np.ndarray:
-        """Rows at the nodes that the filter's coefficients weight, (terms, n, D): they hold no
-        hyper-parameter, so learning those needs no graph."""
-        operator = self.operator(polynomial.self_loops)
-        check_size(len(polynomial) * len(nodes), self.n_columns)
-        result = np.empty((len(polynomial), len(nodes), self.n_columns))
-        if self.indicators_are_cheaper(polynomial, len(nodes), len(polynomial)):
-            for block in operator.column_blocks(len(nodes)):
-                for which, back in enumerate(basis_rows(operator, polynomial, nodes[block])):
-                    result[which, block] = self.rows.transposed_times(back).T
-            return result
-        columns = FeatureColumns(self.rows, np.float64)
-        progress = Countdown("learning a filter along the edges", "columns", len(columns))
-        for block in operator.column_blocks(len(columns)):
-            terms = basis_columns(operator, polynomial, columns.block(block))
-            for which, carried in enumerate(terms):
-                result[which, :, block] = carried[nodes]
-            progress(block.stop)
         return result
 
     def whole(self, polynomial: FilterPolynomial) -> np.ndarray:

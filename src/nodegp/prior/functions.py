@@ -16,6 +16,7 @@ from nodegp.features import FeatureRows
 from nodegp.filters import Filter, Spectral
 from nodegp.kernels import Kernel, Tile
 from nodegp.prior.base import Cross, Prior
+from nodegp.prior.basis import basis_at
 from nodegp.prior.cross import KernelCross, MixedCross, scales
 from nodegp.prior.domain import Domain
 from nodegp.prior.inputs import Inputs, WeightedRows, cut
@@ -127,7 +128,7 @@ class FilteredFeatures(OneFunction):
         where, polynomial = self.where(domain), self.filter.polynomial()
         if not self.filter.free_parameters():
             return WeightedRows(None, where.labelled_rows(polynomial, nodes, self.sketch))
-        basis = torch.from_numpy(where.basis(polynomial, nodes))
+        basis = torch.from_numpy(basis_at(where, polynomial, nodes))
         return WeightedRows(None, BasisRows(basis, self.sketch))
 
     def freeze(self, inputs: Inputs) -> WeightedRows:

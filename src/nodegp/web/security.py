@@ -37,7 +37,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_ENTER = "Open the link that `nodegp label` printed: it lets this browser in, once.\n"
+_ENTER = (
+    "Open the link that `nodegp label` printed. It lets one browser in, once: if it has been "
+    "used,\nstart the command again for a new one.\n"
+)
 
 
 class Guard:
