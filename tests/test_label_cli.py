@@ -171,21 +171,30 @@ def test_the_demo_starts_and_lets_one_browser_in(tmp_path):
         assert standing["panels"]["labels"] == 0
 
 
-def test_it_stops_without_a_word(tmp_path):
+@pytest.mark.parametrize("quiet", [True, False])
+def test_it_stops_and_says_where_answers_are_unless_it_is_to_be_quiet(tmp_path, quiet):
     pytest.importorskip("uvicorn", reason="the labelling page needs the extra `label`")
     import signal
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "nodegp", "label", "--demo", "--no-open", "-q"],
+        [sys.executable, "-m", "nodegp", "label", "--demo", "--no-open", *["-q"] * quiet],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=tmp_path,
     )
-    link = process.stdout.readline()
-    assert link.startswith("http://127.0.0.1:")
+    while not (line := process.stdout.readline()).startswith("http://127.0.0.1:"):
+        assert line
+        assert not quiet
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
-    assert (out, err, process.returncode) == ("", "", 0)
+    if quiet:
+        assert (out, err) == ("", "")
+    else:
+        assert out.startswith("no answer yet in ")
+        assert out.endswith("; with `--apply` a model learns from them\n")
+        assert "Traceback" not in err
+    assert process.returncode == 0
 
 
 def test_a_port_that_is_taken(tmp_path):

@@ -59,11 +59,9 @@ def label(
         )
     try:
         if apply:
-            count = sum(mark.label is not None for mark in session.state.marks.values())
             written = applied(session, out or model)
             if not quiet:
-                said = f"{count:,} answer{'s' * (count != 1)}" if count else "no answer yet"
-                print(f"{said} in {path}: {written:,} labels; written to {out or model}")
+                print(f"{answers(session)}: {written:,} labels; written to {out or model}")
         if export is not None:
             rows = write_answers(session, export)
             if not quiet:
@@ -193,3 +191,12 @@ def page(session: Any, port: int | None, open: bool, guide: str, name: str, quie
         print(link, flush=True)
 
     serve(session, port=port, open_browser=open, guideline=guide, name=name, say=say)
+    if not quiet:
+        print(f"{answers(session)}; with `--apply` a model learns from them")
+
+
+def answers(session: Any) -> str:
+    """How many there are, and where."""
+    count = sum(mark.label is not None for mark in session.state.marks.values())
+    said = f"{count:,} answer{'s' * (count != 1)}" if count else "no answer yet"
+    return f"{said} in {session.journal.path}"
