@@ -51,3 +51,11 @@ def test_a_session_without_labels_prepares_before_the_first_question(tmp_path, m
     again = open_session(tmp_path / "journal", subject)
     assert len(asked) == 1  # there is a label: the fit has done it
     again.close()
+
+
+def test_what_it_cannot_keep_anything_with_is_refused():
+    graph, _ = text_graph()
+    with pytest.raises(TypeError, match=r"takes a nodegp\.Graph.*got csr_array"):
+        GraphGPClassifier().prepare(graph.features)
+    with pytest.raises(ValueError, match="labels_per_class must be positive, got 0"):
+        GraphGPClassifier().prepare(graph, 0)

@@ -195,6 +195,13 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
 
         ``labels_per_class`` is how many there will be, about: the default reaches further with few.
         """
+        if not isinstance(graph, Graph):
+            raise TypeError(
+                f"prepare takes a nodegp.Graph, with which what it finds is kept; got "
+                f"{type(graph).__name__}. Make one first, and fit on the same"
+            )
+        if not labels_per_class > 0:
+            raise ValueError(f"labels_per_class must be positive, got {labels_per_class!r}")
         recipe, is_open = self.parts()
         preprocessor = recipe.preprocessing.fit(graph.features, graph.n_nodes, graph.is_prepared)
         domain = Domain(graph, preprocessor)
