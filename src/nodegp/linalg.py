@@ -100,7 +100,7 @@ def by_threads(
         return function(matrices)
 
     def without_gradients(some: Tensor) -> tuple[Tensor, ...]:
-        torch.set_num_threads(1)
+        torch.set_num_threads(1)  # or torch would keep more threads for each of these
         with torch.no_grad():  # which is a thread's own
             return function(some)
 
@@ -154,7 +154,7 @@ def threads_for(size: int) -> Iterator[None]:
         if size > _ONE_THREAD or threads == 1:
             yield
             return
-        torch.set_num_threads(1)
+        torch.set_num_threads(1)  # or torch would keep more threads for each of these
         token = _spare.set(threads)
         try:
             yield
