@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import stat
 from importlib import resources
 
@@ -18,6 +19,7 @@ from starlette.testclient import TestClient
 from labelling import answer, open_session, truth, two_groups
 from nodegp.web.security import HEADERS, Guard, private_key
 from nodegp.web.server import LabelServer
+from nodegp.web.serving import listening_socket
 
 PORT, TOKEN = 8719, "the-token"
 HERE = f"http://127.0.0.1:{PORT}"
@@ -328,3 +330,23 @@ def test_who_begins_to_listen_is_told_where_things_stand(session):
 
     line = asyncio.run(first_line())
     assert json.loads(line.partition("data: ")[2])["seq"] == session.standing()["seq"]
+
+
+def test_a_reply_is_not_held_back():
+    """Its head and its body go out at once, without waiting for the browser to confirm the head."""
+    found = []
+
+    async def look():
+        def met(reader, writer):
+            connected = writer.get_extra_info("socket")
+            found.append(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        with listening_socket(0) as place:
+            async with await asyncio.start_server(met, sock=place):
+                reader, writer = await asyncio.open_connection(*place.getsockname())
+                await reader.read()
+                writer.close()
+
+    asyncio.run(look())
+    assert found == [1]

@@ -10,7 +10,7 @@ import pytest
 
 import nodegp
 from labelling import CLASSES, answer, do, open_session, truth, two_groups
-from nodegp.active import ActiveLearner, Hybrid
+from nodegp.active import ActiveLearner, Hybrid, gpvopt
 from nodegp.app import Project
 from nodegp.datasets.papers import make_papers
 from nodegp.label import learning
@@ -224,6 +224,7 @@ def test_many_labels_are_learnt_by_updates_and_found_again(path, monkeypatch, is
 
     monkeypatch.setattr(Learner, "_anew", fit)
     session = open_session(path, two_groups(n))
+    sizes.clear()  # of the rehearsal
     for number in range(30):
         sure = 0.75 if number % 7 == 3 else 1.0
         answer(session, truth(session.question.node, n), confidence=sure)
@@ -242,6 +243,34 @@ def test_many_labels_are_learnt_by_updates_and_found_again(path, monkeypatch, is
     do(session, "unknown", number=node)  # takes the label back
     assert node not in session.knowledge.model.labelled_
     assert len(session.knowledge.model.labelled_) == 29
+    session.close()
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "gp-eer", "margin", "sopt"])
+def test_what_needs_no_label_is_done_before_the_first_question(path, monkeypatch, strategy):
+    """A person who gives the first answer waits for no plan; and it changes no question."""
+    made, plan = [], gpvopt.latent_covariance
+
+    def counted(*about):
+        made.append(about)
+        return plan(*about)
+
+    monkeypatch.setattr(gpvopt, "latent_covariance", counted)
+    session = open_session(path, strategy=strategy)
+    planned = len(made)
+    assert planned == (strategy in ("hybrid", "gp-eer"))
+    asked = []
+    for _ in range(4):
+        asked.append(session.question.node)
+        answer(session)
+    assert len(made) == planned
+    session.close()
+    path.unlink()
+    monkeypatch.setattr(Learner, "prepare", lambda self, state: 1 / 0)  # which harms nobody
+    session = open_session(path, strategy=strategy)
+    for node in asked:
+        assert session.question.node == node
+        answer(session)
     session.close()
 
 

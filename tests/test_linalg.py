@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from pathlib import Path
@@ -26,6 +27,7 @@ from nodegp.linalg import (
     weighted_gram,
 )
 from nodegp_paper.tensors import lower_times
+from packages import run_code
 
 
 def spd(n, seed=0, dtype=torch.float64):
@@ -269,3 +271,26 @@ def test_several_matrices_on_several_threads_give_the_same_bits(n_rows):
         assert again.requires_grad
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_has_threads_of_its_own():
+    """Those that factorise are kept, and are not there in a copy of the process."""
+    code = """
+import os, torch
+from nodegp.linalg import ridge_inverse, threads_for
+
+torch.set_num_threads(2)
+matrices = 3.0 * torch.eye(130, dtype=torch.float64).expand(4, -1, -1)
+
+def inverses():
+    with threads_for(130), torch.no_grad():
+        return ridge_inverse(matrices, 1.0)
+
+assert float(inverses()[3, 5, 5]) == 0.25
+child = os.fork()
+if not child:
+    os._exit(float(inverses()[3, 5, 5]) != 0.25)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert run_code(code).split() == ["0"]

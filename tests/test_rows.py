@@ -13,6 +13,7 @@ from conftest import dense
 from nodegp import rows as rows_module
 from nodegp.budget import budget
 from nodegp.preprocessing import Preprocessor
+from nodegp.prior.kept import KeptRows
 from nodegp.rows import (
     Rows,
     inner_products,
@@ -255,3 +256,39 @@ def test_rows_of_links_of_a_graph_that_has_grown():
     expected = values[:3] @ values[3:].T
     assert inner_products(narrow, wide).numpy() == pytest.approx(expected)
     assert inner_products(wide, narrow).numpy() == pytest.approx(expected.T)
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_kept_rows_grow_and_those_of_before_stay(form):
+    """Two that grow from the same place do not write into each other."""
+    values = np.random.default_rng(0).standard_normal((60, 4))
+    nodes = np.array([7, 2, 40])
+    kept = KeptRows(nodes[:0], form(values[nodes[:0]])).with_rows(nodes, form(values[nodes]))
+    steps = [(kept, values)]
+
+    def at(rows, some):
+        found = rows.at(some)
+        return found.toarray() if sp.issparse(found) else found
+
+    for node in range(50, 60):
+        new = np.array([node])
+        assert kept.missing(np.append(kept.nodes, node)).tolist() == [node]
+        grown = kept.with_rows(new, form(values[new]))
+        steps += [(grown, values), (kept.with_rows(new, form(-values[new])), -values)]
+        kept = grown
+    for step, expected in steps:
+        last = step.nodes[-1:]
+        np.testing.assert_array_equal(at(step, last), expected[last])
+        np.testing.assert_array_equal(at(step, step.nodes[-2::-1]), values[step.nodes[-2::-1]])
+    some = kept.only(np.array([2, 55, 3]))
+    assert some.nodes.tolist() == [2, 55]
+    np.testing.assert_array_equal(at(some, np.array([55])), values[[55]])
+
+
+def test_room_for_more_rows_is_used():
+    """One more label does not copy the rows of all others."""
+    kept = KeptRows(np.arange(0), np.zeros((0, 3))).with_rows(np.arange(5), np.ones((5, 3)))
+    first = kept.with_rows(np.array([5]), np.ones((1, 3)))
+    second = first.with_rows(np.array([6]), np.ones((1, 3)))
+    assert np.shares_memory(first.values, second.values)
+    assert second.n_bytes >= second.values.nbytes

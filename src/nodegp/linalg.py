@@ -5,6 +5,7 @@ numbers is added here. A noise that belongs to a model is the caller's, and hand
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ __all__ = [
     "column_spans",
     "index_type",
     "not_positive_definite",
+    "one_numpy_thread",
     "ridge_inverse",
     "solve_least_squares",
     "sparse_matmul",
@@ -48,6 +50,7 @@ JITTERS = {
 # Of the trace, where a system of equations may be singular and any of its solutions will do.
 _LEAST_SQUARES_JITTER = 1e-10
 _ONE_THREAD = 256
+_NODES = 16  # that values are carried between in about the time of one more row of a matrix
 _ROWS = 2048  # of a long matrix that are multiplied at a time: they stay in the cache
 _WORTH_A_THREAD = 112  # rows from which on a factorisation takes longer than starting a thread
 _spare: ContextVar[int] = ContextVar("spare", default=1)  # threads of torch that are not in use
@@ -104,12 +107,19 @@ def by_threads(
         with torch.no_grad():  # which is a thread's own
             return function(some)
 
-    # New threads each time: those that are kept would be missing in a forked process.
-    with ThreadPoolExecutor(n_threads - 1) as pool:
-        first, *others = matrices.tensor_split(n_threads)
-        waiting = [pool.submit(without_gradients, some) for some in others]
-        parts = [function(first), *(each.result() for each in waiting)]
+    first, *others = matrices.tensor_split(n_threads)
+    waiting = [_pool(n_threads - 1).submit(without_gradients, some) for some in others]
+    parts = [function(first), *(each.result() for each in waiting)]
     return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, "factorising")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of these threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _plus_diagonal(matrix: Tensor, value: float | Tensor) -> Tensor:
@@ -140,18 +150,16 @@ def not_positive_definite(matrix: Tensor, what: str, tried: str) -> NotPositiveD
 
 
 @contextmanager
-def threads_for(size: int) -> Iterator[None]:
-    """One torch thread for the block if matrices of this size are all it factorises, and one of
-    numpy's in any case.
+def threads_for(size: int, n_nodes: int = 0) -> Iterator[None]:
+    """One torch thread for the block if matrices of this size are all it factorises, and so many
+    nodes all that it says something of; and one of numpy's in any case.
 
     Small factorisations gain nothing from a second thread, and on a machine that is busy with
-    something else they lose a factor of five or more to threads waiting for one another. Threads of
-    numpy's own library go on looking for work for a while after each product, on the processors
-    that torch wants then: a few milliseconds at every change from one to the other.
+    something else they lose a factor of five or more to threads waiting for one another.
     """
     threads = torch.get_num_threads()
-    with _numpy_threads().limit(limits=1, user_api="blas"):
-        if size > _ONE_THREAD or threads == 1:
+    with one_numpy_thread():
+        if max(size, n_nodes // _NODES) > _ONE_THREAD or threads == 1:
             yield
             return
         torch.set_num_threads(1)  # or torch would keep more threads for each of these
@@ -161,6 +169,17 @@ def threads_for(size: int) -> Iterator[None]:
         finally:
             _spare.reset(token)
             torch.set_num_threads(threads)
+
+
+@contextmanager
+def one_numpy_thread() -> Iterator[None]:
+    """One thread for numpy's products, in a block or, as a decorator, in a function.
+
+    Threads of its library go on looking for work for a while after each product, on the processors
+    that torch wants then: a few milliseconds at every change from one to the other.
+    """
+    with _numpy_threads().limit(limits=1, user_api="blas"):
+        yield
 
 
 @cache

@@ -41,6 +41,7 @@ __all__ = [
 
 _NEGLIGIBLE = 1e-12  # of a row's largest entry
 _SPARSE = 0.01  # share of entries up to which the next product is faster in sparse form
+_CHEAP = 1e7  # multiplications of a dense product that are done before a sparse one has begun
 _PATIENCE = 2.0  # seconds between two lines of progress
 
 _watcher: ContextVar[Callable[[str], None] | None] = ContextVar("watcher", default=None)
@@ -235,9 +236,14 @@ def filter_rows_dense(
     def add(to: Tensor, c: float | np.ndarray) -> None:
         to[place, each] += torch.as_tensor(c, dtype=to.dtype)
 
-    share = _SPARSE if len(nodes) > 1 else 0.0  # a column by itself costs less than its entries
-    current, previous, others = _sparse_levels(operator, polynomial, nodes, share, dtype)
-    last, before = (torch.from_numpy(dense(part.T)) for part in (current, previous))
+    before: Tensor | None = None
+    if len(nodes) == 1 or operator.cost * len(nodes) <= _CHEAP:
+        *others, end = polynomial.in_adjacency
+        last = torch.from_numpy(np.zeros((operator.n_nodes, len(nodes)), dtype))
+        add(last, end)
+    else:
+        current, previous, others = _sparse_levels(operator, polynomial, nodes, _SPARSE, dtype)
+        last, before = (torch.from_numpy(dense(part.T)) for part in (current, previous))
     total = _clenshaw(operator, others, last, before, add, transposed=True)
     if polynomial.averaged:
         passed = 1.0 / (1.0 + operator.degrees[nodes])

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nodegp.budget import blocks, budget
 from nodegp.graph import Graph
-from nodegp.linalg import QuadraticForms, cholesky, weighted_gram
+from nodegp.linalg import QuadraticForms, cholesky, one_numpy_thread, weighted_gram
 from nodegp.posterior import Marginals
 from nodegp.prior import Domain, Prior, whole
 
@@ -78,6 +78,7 @@ class DenseCovariance:
         self.labelled = np.zeros(len(prior), dtype=bool)
         self._C = prior
 
+    @one_numpy_thread()  # the model that learns from the answer is torch's
     def condition(self, node: int) -> None:
         """Take a node as labelled too."""
         column = self._C[node].copy()
@@ -122,6 +123,7 @@ class LowRankCovariance:
         self._weighted: tuple[np.ndarray, np.ndarray] | None = None  # w and Phi^T diag(w) Phi
         self._roughly_weighted: tuple[np.ndarray, Tensor] | None = None  # from single precision
 
+    @one_numpy_thread()
     def condition(self, node: int) -> None:
         direction = self._S @ self._phi[node]
         total = direction @ self._phi[node] + self._rest[node] + self.noise
@@ -143,6 +145,7 @@ class LowRankCovariance:
     def _rough_phi(self) -> Tensor:
         return torch.from_numpy(self._phi).float()
 
+    @one_numpy_thread()
     def worth(self, weights: np.ndarray, open_: np.ndarray) -> np.ndarray:
         scale = self.variances() + self.noise
         own = weights * self._rest * (2.0 * self._explained + self._rest)

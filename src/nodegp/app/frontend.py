@@ -85,14 +85,17 @@ SILENT: Progress = _Silent()
 
 def plain(value: Any) -> Any:
     """A result as plain data for JSON, numpy's included; what is not a number becomes None."""
-    if value is None or type(value) in (str, int, bool):  # most of all there is
+    # Most of all there is first, and what takes a look at attributes last.
+    if value is None or type(value) in (str, int, bool):
         return value
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if hasattr(value, "tolist"):  # an array or number of numpy's
-        value = value.tolist()
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if hasattr(value, "tolist"):  # an array or number of numpy's
+        return plain(value.tolist())
+    return value

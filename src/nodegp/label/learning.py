@@ -117,9 +117,14 @@ class Learner:
         self._fitted = fitted
         self._memory: dict[str, Any] = {}
 
-    def prepare(self, n_classes: int) -> None:
-        """Do what needs no label before the first is there: nobody waits for it then."""
-        self.prototype.prepare(self.graph, 1.0 / n_classes)
+    def prepare(self, state: State) -> None:
+        """Do what needs no label before the first is there: nobody waits for it then. That is what
+        a fit needs, and what the strategy plans with, which a model of any label tells."""
+        self.prototype.prepare(self.graph, 1.0 / len(state.classes))
+        if not strategies()[self.strategy].needs_model:
+            return
+        model = self._model(state, {0: next(iter(state.classes))}, {}, None)[0]
+        suggest(self.graph, 1, self.strategy, model=model, memory=self._memory)
 
     def value(self, name: str) -> Any:
         """What a class is called in the model."""

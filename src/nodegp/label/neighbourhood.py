@@ -104,7 +104,8 @@ def ways_to_labels(graph: Graph, node: int, labels: Mapping[int, str]) -> list[W
     others = {n: name for n, name in labels.items() if n != node}
     if not others:
         return []
-    order, parents = breadth_first_order(graph.adjacency, node, directed=False)
+    # Every edge is there both ways round, so none has to be looked for against its direction.
+    order, parents = breadth_first_order(graph.adjacency, node, directed=True)
     ways: dict[str, Way] = {}
     is_labelled = np.zeros(graph.n_nodes, dtype=bool)
     is_labelled[list(others)] = True

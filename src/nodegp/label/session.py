@@ -113,7 +113,7 @@ class Session:
         is_noted = last is None or any(e.data.get("about") == last.seq for e in events[-3:])
         self.state = self._folded(events)
         if not self.state.labels:
-            self.learner.prepare(len(self.state.classes))
+            self._prepare()
         if last is not None and not is_noted:  # it was killed before it had learnt from the last
             self.state = self._folded(events[: last.seq - 1])
             self.knowledge = self._learnt(None)
@@ -121,6 +121,12 @@ class Session:
             return
         self.knowledge = self._learnt(None)
         self.question = self._next()
+
+    def _prepare(self) -> None:
+        try:
+            self.learner.prepare(self.state)
+        except Exception:  # an answer that needs it will show what is wrong
+            _log.exception("preparing failed")
 
     def _folded(self, events: Iterable[Event]) -> State:
         return fold(self._classes, self._given, events, self._given_confidences)

@@ -139,7 +139,7 @@ class FittedClassifier(FittedModel):
     def predict_proba(self, domain: Domain, nodes: np.ndarray) -> np.ndarray:
         """Class probabilities at some nodes: propagation, marginals of h, likelihood."""
         marginals = self.marginals(domain, nodes)
-        with threads_for(len(nodes) // 8):
+        with threads_for(0, len(nodes)):
             if marginals is not self.known_marginals:
                 return self.probabilities(marginals)
             if self.posterior not in _plain_everywhere:
@@ -183,7 +183,7 @@ def select_classifier(
     on them. ``earlier`` is the model of other labels to start from."""
     require_classes(observations.labels)
     every, targets = encode(observations.labels, classes)
-    with threads_for(max(len(targets), domain.n_nodes // 8)):
+    with threads_for(len(targets), domain.n_nodes):
         recipe, scores, pooled = choose_recipe(
             domain, observations.nodes, targets, len(every), base, settings, report
         )

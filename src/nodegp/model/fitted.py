@@ -178,7 +178,7 @@ class FittedModel:
         if is_everyone and self.posterior in _everywhere:
             return _everywhere[self.posterior]
         # Eight nodes cost about what one row and column of a factorisation does.
-        with threads_for(max(self.posterior.n_inducing, len(nodes) // 8)):
+        with threads_for(self.posterior.n_inducing, len(nodes)):
             marginals = self.posterior.marginals(self.prior.at(domain, nodes))
         if is_everyone and marginals.mean.numel() <= budget.block:
             _everywhere[self.posterior] = marginals
@@ -277,7 +277,7 @@ class FittedModel:
             places = torch.from_numpy(observations.nodes)
             return Warm(Marginals(*(part[places] for part in everyone)), self.diagnostics.curvature)
         # In memory: their rows are kept, but for those of new labels.
-        with threads_for(max(self.posterior.n_inducing, domain.n_nodes // 8)):
+        with threads_for(self.posterior.n_inducing, domain.n_nodes):
             inputs = self.prior.at(domain, observations.nodes).materialise()
         with threads_for(self.posterior.n_inducing):
             return Warm(self.posterior.marginals(inputs), self.diagnostics.curvature)
@@ -311,7 +311,7 @@ def fit_posterior(
         prior = prior.with_exact_lengths()
     had_points = earlier is not None and isinstance(earlier.inducing, Points)
     points = earlier.posterior.inducing if earlier is not None and had_points else None
-    with threads_for(max(len(targets), domain.n_nodes // 8)):  # propagation along the edges
+    with threads_for(len(targets), domain.n_nodes):  # propagation along the edges
         projector = inducing.prepare(prior, domain, observations.nodes, template, rng, points)
     problem = Problem(
         prior=prior,

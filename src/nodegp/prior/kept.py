@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from itertools import count
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +26,18 @@ __all__ = [
 ]
 
 _numbers = count()
+_growing = Lock()
 
 
 class KeptRows:
-    """Rows at some nodes, in the order of these."""
+    """Rows at some nodes, in the order in which they came."""
 
-    def __init__(self, nodes: np.ndarray, values: sp.csr_array | np.ndarray):
+    def __init__(
+        self, nodes: np.ndarray, values: sp.csr_array | np.ndarray, room: _Room | None = None
+    ):
         self.nodes, self.values = nodes, values
+        self._place = {node: place for place, node in enumerate(nodes.tolist())}
+        self._room = room
 
     def missing(self, nodes: np.ndarray) -> np.ndarray:
         """Those of some nodes that are not here."""
@@ -39,26 +45,39 @@ class KeptRows:
 
     def at(self, nodes: np.ndarray) -> sp.csr_array | np.ndarray:
         # A copy in any case: what is kept must not be changed through it.
-        return self.values[np.searchsorted(self.nodes, nodes)]
+        return self.values[[self._place[node] for node in nodes.tolist()]]
 
     def only(self, nodes: np.ndarray) -> KeptRows:
         nodes = np.intersect1d(nodes, self.nodes)
         return KeptRows(nodes, self.at(nodes))
 
     def with_rows(self, nodes: np.ndarray, rows: sp.csr_array | np.ndarray) -> KeptRows:
-        """These and those of other nodes, in their order."""
-        every = np.union1d(self.nodes, nodes)
-        old, new = (np.searchsorted(every, own) for own in (self.nodes, nodes))
+        """These, and after them those of other nodes."""
+        n_old, every = len(self.nodes), np.concatenate([self.nodes, nodes])
         if sp.issparse(rows):
-            order = np.argsort(np.concatenate([old, new]))
-            return KeptRows(every, sp.vstack([self.values, rows], format="csr")[order])
-        values = np.empty((len(every), rows.shape[1]), rows.dtype)
-        values[old], values[new] = self.values, rows
-        return KeptRows(every, values)
+            return KeptRows(every, sp.vstack([self.values, rows], format="csr"))
+        with _growing:
+            room = self._room
+            if room is None or room.n_taken != n_old or len(every) > len(room.values):
+                n_rows = len(every) if n_old == 0 else len(every) + len(every) // 4 + 16
+                room = _Room(np.empty((n_rows, rows.shape[1]), rows.dtype))
+                room.values[:n_old] = self.values
+            room.values[n_old : len(every)] = rows
+            room.n_taken = len(every)
+        return KeptRows(every, room.values[: len(every)], room)
 
     @property
     def n_bytes(self) -> int:
-        return self.values.nbytes if isinstance(self.values, np.ndarray) else 12 * self.values.nnz
+        values = self.values if self._room is None else self._room.values
+        return values.nbytes if isinstance(values, np.ndarray) else 12 * values.nnz
+
+
+class _Room:
+    """Rows one after the other, with room for those of labels to come: copying all of them for each
+    takes longer than what is done with them. Whoever has all that are taken may add to them."""
+
+    def __init__(self, values: np.ndarray):
+        self.values, self.n_taken = values, 0
 
 
 class LabelledRows(NamedTuple):
