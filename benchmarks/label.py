@@ -144,7 +144,7 @@ def main():
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         sys.exit("no chromium here: nothing was measured")
-    is_well = True
+    is_well, cora = True, None
 
     def tell(what, value, limit, unit="ms"):
         nonlocal is_well
@@ -169,11 +169,13 @@ def main():
                 tell(f"{what}, median", np.median(values), None)
                 tell(f"{what}, 95th percentile", np.percentile(values, 95), limit)
             if name == "cora":
-                n_labels = min(50, chosen.answers)
-                is_same = through_the_library(graph, y, n_labels) == curve[:n_labels]
-                is_well &= is_same
-                print(f"  learning curve to {n_labels} labels is the library's: {is_same}")
+                cora = graph, y, curve[:50]
         browser.close()
+    if cora is not None:  # at last: a second thread that asks torch would slow the page's down
+        graph, y, curve = cora
+        is_same = through_the_library(graph, y, len(curve)) == curve
+        is_well &= is_same
+        print(f"Cora's learning curve to {len(curve)} labels is the library's: {is_same}")
     sys.exit(not is_well)
 
 

@@ -76,6 +76,10 @@ VARIANTS: dict[str, Change] = {
     "no links in common": lambda: without("links in common"),
     "no nodes alike": lambda: without("nodes alike"),
     "no neighbours and nodes alike": lambda: without("neighbours and nodes alike"),
+    "weights from 0.1": lambda: changed(views, "_SMALLEST", 0.1),
+    "weights from 0.15": lambda: changed(views, "_SMALLEST", 0.15),
+    "weights from 0.2": lambda: changed(views, "_SMALLEST", 0.2),
+    "weights from 0.3": lambda: changed(views, "_SMALLEST", 0.3),
     "own features only": lambda: only("own features"),
     "far neighbours only": lambda: only("far neighbours"),
 }
@@ -84,18 +88,20 @@ VARIANTS: dict[str, Change] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--splits", type=int, default=4)
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first split")
     parser.add_argument("--graphs", default=",".join(GRAPHS))
     parser.add_argument("--only", default=",".join(VARIANTS))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     names = [name for name in VARIANTS if name in options.only.split(",")]
     results = {name: [] for name in names}
+    seeds = range(options.first, options.first + options.splits)
     for graph in options.graphs.split(","):
         data = without_small_classes(nodegp.load_dataset(graph))
         for per_class in PER_CLASS:
             for name in names:
                 with VARIANTS[name]():  # type: ignore[attr-defined]
-                    rows = [score(data, per_class, seed) for seed in range(options.splits)]
+                    rows = [score(data, per_class, seed) for seed in seeds]
                 results[name].append(np.mean(rows, axis=0))
         print(f"# {graph} done", flush=True)
     print("| variant | accuracy at 3, 10, 20 | log loss | worst loss of accuracy |")

@@ -93,8 +93,6 @@ class Rows:
         """|x - centre|^2 of each row, or what counts as that."""
         if self.sketch is not None:
             return self.sketch.square().sum(1)
-        if self.known_gram is not None:
-            return self.known_gram.diagonal().clamp_min(0.0)
         if not self.is_sparse:
             return (self.values**2).sum(1)
         squares = row_squares(self.values)

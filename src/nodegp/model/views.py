@@ -35,7 +35,7 @@ _PLANNED, _MANY = 0.1, 20.0  # teleport, and labels per class, in a plan
 _SMOOTH = RBF(1.0, 0.7, fixed=("variance", "lengthscale"))
 _COSINE = Cosine(1.0, fixed=("variance",))
 _DEAREST = 5e11  # multiplications that finding nodes alike may take
-_SMALLEST = 0.1  # the weight up to which a view is not worth its time
+_SMALLEST = 0.05  # the weight up to which a view is not worth its time
 
 
 class Candidate(NamedTuple):

@@ -14,6 +14,7 @@ class ArrayCache:
 
     def __init__(self, budget: int):
         self.budget = budget
+        self.n_bytes = 0
         self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._lock = Lock()
 
@@ -26,13 +27,10 @@ class ArrayCache:
 
     def put(self, key: Hashable, value: object, n_bytes: int) -> None:
         with self._lock:
-            self._entries.pop(key, None)
+            self.n_bytes -= self._entries.pop(key, (None, 0))[1]
             if n_bytes > self.budget:
                 return
-            while sum(size for _, size in self._entries.values()) + n_bytes > self.budget:
-                self._entries.popitem(last=False)
+            while self.n_bytes + n_bytes > self.budget:
+                self.n_bytes -= self._entries.popitem(last=False)[1][1]
             self._entries[key] = value, n_bytes
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(size for _, size in self._entries.values())
+            self.n_bytes += n_bytes

@@ -59,7 +59,7 @@ class KeptRows:
         with _growing:
             room = self._room
             if room is None or room.n_taken != n_old or len(every) > len(room.values):
-                n_rows = len(every) if n_old == 0 else len(every) + len(every) // 4 + 16
+                n_rows = len(every) if n_old == 0 else len(every) + len(every) // 4 + 4
                 room = _Room(np.empty((n_rows, rows.shape[1]), rows.dtype))
                 room.values[:n_old] = self.values
             room.values[n_old : len(every)] = rows
