@@ -50,7 +50,7 @@ JITTERS = {
 # Of the trace, where a system of equations may be singular and any of its solutions will do.
 _LEAST_SQUARES_JITTER = 1e-10
 _ONE_THREAD = 256
-_NODES = 16  # that values are carried between in about the time of one more row of a matrix
+_NODES = 8  # that values are carried between in about the time of one more row of a matrix
 _ROWS = 2048  # of a long matrix that are multiplied at a time: they stay in the cache
 _WORTH_A_THREAD = 112  # rows from which on a factorisation takes longer than starting a thread
 _spare: ContextVar[int] = ContextVar("spare", default=1)  # threads of torch that are not in use

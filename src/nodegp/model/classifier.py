@@ -156,9 +156,12 @@ class FittedClassifier(FittedModel):
         if self.selection and self.has_default_kernel:
             # As a new fit would have it: what views are worth shows as labels come in.
             base = replace(self.recipe, filter=Identity(), kernel=None)
-            return select_classifier(
-                self.domain(), observations, base, self.settings, classes, report, self
-            )
+            domain = self.domain()
+            # It carries a label or two along the edges, where a fit carries all of them.
+            with threads_for(len(observations.labels), domain.n_nodes // 2):
+                return select_classifier(
+                    domain, observations, base, self.settings, classes, report, self
+                )
         model = fit_classifier(
             self.domain(), observations, self.recipe, self.settings, classes, report, earlier=self
         )

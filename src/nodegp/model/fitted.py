@@ -56,7 +56,6 @@ M = TypeVar("M", bound="FittedModel")
 # What a posterior says of all nodes of its graph, for as long as it lives: calibration asks first,
 # and then those who read predictions, sets and doubts.
 _everywhere: WeakKeyDictionary[Posterior, Marginals] = WeakKeyDictionary()
-_FEW_VARIANCES = 512  # inducing variables, of all latents, whose variances cost little at a node
 FEW_NODES = 20_000  # of which all marginals are worth having: calibration asks for them
 
 
@@ -178,10 +177,7 @@ class FittedModel:
         is_everyone = is_everyone and len(nodes) == domain.n_nodes
         if is_everyone and self.posterior in _everywhere:
             return _everywhere[self.posterior]
-        # Variances take the square of the inducing variables for each node and latent.
-        posterior = self.posterior
-        each = max(posterior.n_latents * posterior.n_inducing // _FEW_VARIANCES, 1)
-        with threads_for(posterior.n_inducing, each * len(nodes)):
+        with threads_for(self.posterior.n_inducing, len(nodes)):
             marginals = self.posterior.marginals(self.prior.at(domain, nodes))
         if is_everyone and marginals.mean.numel() <= budget.block:
             _everywhere[self.posterior] = marginals
