@@ -38,7 +38,9 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def session(papers, tmp_path):
     project, classes, _ = papers
-    return Session(subject_of(project, classes), tmp_path / "labels.sqlite")
+    one = Session(subject_of(project, classes), tmp_path / "labels.sqlite")
+    yield one
+    one.close()  # where no page of it was served: that closes it too
 
 
 def picture(page, name, **options):
