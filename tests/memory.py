@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+import pytest
+
+without_proc = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="reads the peak memory from /proc"
+)
 
 
 def mebibytes(what: str) -> int:

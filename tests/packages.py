@@ -29,10 +29,12 @@ def run_elsewhere(*command: str, cwd: Path, **environment: str) -> str:
 
 
 def run_code(code: str, *args: str, options: tuple[str, ...] = (), **settings: Any) -> str:
-    """What some code prints in a process of its own, where it has to end well.
+    """What some code prints in a process of its own, where it has to end well. It can import the
+    tests' helpers.
 
     ``options`` are Python's own; a working directory and the like are ``settings``."""
     usual = {"capture_output": True, "text": True, "timeout": 600}
+    usual["env"] = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
     done = subprocess.run([sys.executable, *options, "-c", code, *args], **usual | settings)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import concrete, dense, random_graph
+from memory import without_proc
 from nodegp.filters import Identity, NeighbourMean, Propagation, Relations, SumOfFilters
 from nodegp.graph import Graph
 from nodegp.kernels import RBF, Constant, Cosine, Linear, Polynomial
@@ -423,7 +423,7 @@ print(mebibytes("VmHWM") - libraries)
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc for the peak memory")
+@without_proc
 def test_no_array_of_nodes_times_columns_is_made_of_sparse_features():
     """One in single precision would take 3.6 GB."""
     assert int(run_code(MEMORY)) < 900  # MiB

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import nodegp
 from helpers import hide, quiet, random_graph, smooth_classes, toy_problem
+from memory import without_proc
 from nodegp import GraphGPClassifier
 from nodegp.gains import OwnClassGains
 from nodegp.inducing import Exact, Labelled, Points, choose
@@ -221,6 +222,7 @@ print(json.dumps({"peak": peak, "accuracy": right.mean(), "steps": len(model.elb
 
 
 @pytest.mark.slow
+@without_proc
 def test_five_hundred_classes_and_a_thousand_labels_in_two_gibibytes():
     found = json.loads(run_code(CODE, options=("-W", "ignore")))
     assert found["peak"] < 2 << 10
