@@ -129,10 +129,13 @@ def _family(label: Any) -> str:
 
 def require_classes(labels: np.ndarray) -> None:
     """Raise if labels are amounts rather than classes."""
+    values = of_one_type(labels)
+    if values.dtype.kind != "f":
+        return
     with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         # Almost as many classes as labels is nothing odd here: one label each is how one begins.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        check_classification_targets(of_one_type(labels))
+        check_classification_targets(values)
 
 
 def encode(y: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

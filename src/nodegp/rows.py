@@ -91,6 +91,14 @@ class Rows:
 
     def squared_norms(self) -> Tensor:
         """|x - centre|^2 of each row, or what counts as that."""
+        if (known := vars(self).get("_squared_norms")) is not None:
+            return known
+        squares = self._new_squared_norms()
+        if not squares.requires_grad:  # asked for by every kernel
+            vars(self)["_squared_norms"] = squares
+        return squares
+
+    def _new_squared_norms(self) -> Tensor:
         if self.sketch is not None:
             return self.sketch.square().sum(1)
         if not self.is_sparse:

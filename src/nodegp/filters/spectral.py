@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Integral, Real
 
 import numpy as np
@@ -105,7 +105,10 @@ class Spectral(Filter):
 
     @cached_property
     def _polynomial(self) -> FilterPolynomial:
-        return self._expanded()
+        try:
+            return _polynomial_of(self)
+        except TypeError:  # a filter with something in it that has no hash
+            return self._expanded()
 
     def _expanded(self) -> FilterPolynomial:
         numbers = tuple(self.coefficients().detach().tolist())
@@ -115,6 +118,12 @@ class Spectral(Filter):
 
     def weights(self, graph: Graph, nodes: np.ndarray) -> sp.csr_array:
         return filter_rows(operator_of(graph, self.self_loops), self.polynomial(), nodes)
+
+
+@lru_cache(maxsize=256)
+def _polynomial_of(filter: Spectral) -> FilterPolynomial:
+    """Kept, as every fit makes the default's filters anew."""
+    return filter._expanded()
 
 
 def _chebyshev_nodes(n: int) -> Tensor:

@@ -272,7 +272,6 @@ class Session:
                 "question": self._asked(),
                 "classes": state.classes,
                 "panels": panels(state, self.knowledge, self._noted()),
-                "history": [self._past(node) for node in state.history[-_HISTORY:]],
                 "can_undo": _named(state.events),
                 "can_redo": _named(state.undone),
                 "suggestions": self.suggestions,
@@ -282,7 +281,7 @@ class Session:
                 "trouble": self.trouble,
                 "seconds": self.seconds,
             }
-        )
+        ) | {"history": [self._past(node) for node in state.history[-_HISTORY:]]}
 
     def _asked(self) -> dict[str, Any] | None:
         chosen = self.question

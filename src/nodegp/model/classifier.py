@@ -158,7 +158,7 @@ class FittedClassifier(FittedModel):
             base = replace(self.recipe, filter=Identity(), kernel=None)
             domain = self.domain()
             # It carries a label or two along the edges, where a fit carries all of them.
-            with threads_for(len(observations.labels), domain.n_nodes // 2):
+            with threads_for(len(observations.labels), domain.n_nodes):
                 return select_classifier(
                     domain, observations, base, self.settings, classes, report, self
                 )
@@ -247,8 +247,9 @@ def _left_out(fit: Fit, targets: np.ndarray, n_classes: int) -> tuple[np.ndarray
     key = fit.alpha[np.arange(len(targets)), targets % fit.alpha.shape[1]].double().numpy()
     groups = np.stack([dealt_groups(targets, key, turn) for turn in range(_TURNS)])
     alone = np.where(groups == STAY, groups.max() + 1 + np.arange(len(targets)), groups)
-    without = [leave_groups_out(fit, group) for group in alone]
-    return groups, np.stack([_plain(fit.likelihood, n_classes, each) for each in without])
+    parts = zip(*(leave_groups_out(fit, group) for group in alone), strict=True)
+    without = Marginals(*(torch.cat(part) for part in parts))
+    return groups, np.stack(np.split(_plain(fit.likelihood, n_classes, without), _TURNS))
 
 
 def _calibrate(

@@ -45,7 +45,9 @@ class KeptRows:
 
     def at(self, nodes: np.ndarray) -> sp.csr_array | np.ndarray:
         # A copy in any case: what is kept must not be changed through it.
-        return self.values[[self._place[node] for node in nodes.tolist()]]
+        places = [self._place[node] for node in nodes.tolist()]
+        is_sparse = sp.issparse(self.values)
+        return self.values[places] if is_sparse else np.take(self.values, places, axis=0)
 
     def only(self, nodes: np.ndarray) -> KeptRows:
         nodes = np.intersect1d(nodes, self.nodes)
