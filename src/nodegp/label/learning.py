@@ -126,6 +126,11 @@ class Learner:
         model = self._model(state, {0: next(iter(state.classes))}, {}, None)[0]
         suggest(self.graph, 1, self.strategy, model=model, memory=self._memory)
 
+    def anticipate(self, knowledge: Knowledge, node: int) -> None:
+        """Do what learning from a label of this node takes whatever the label is."""
+        if knowledge.model is not None:
+            knowledge.model.model_.anticipate(node)
+
     def value(self, name: str) -> Any:
         """What a class is called in the model."""
         return self.kind(name)

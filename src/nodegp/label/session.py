@@ -226,6 +226,12 @@ class Session:
             self._kept.popitem(last=False)
         return known
 
+    def anticipate(self) -> None:
+        """Work out what an answer to the question takes whatever it will be."""
+        question, knowledge = self.question, self.knowledge
+        if question is not None and not self.is_read_only:
+            self.learner.anticipate(knowledge, question.node)
+
     def ahead(self) -> None:
         """Work out what would be known after the likeliest answers to the question."""
         with self._turn:

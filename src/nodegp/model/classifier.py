@@ -38,7 +38,7 @@ from nodegp.model.fitted import (
 )
 from nodegp.model.groups import STAY, dealt_groups, growth
 from nodegp.model.recipe import Recipe
-from nodegp.model.selection import choose_recipe
+from nodegp.model.selection import anticipate, choose_recipe
 from nodegp.model.unseen import Pooled, without_own_say
 from nodegp.model.views import planning_recipe
 from nodegp.model.weighing import Score
@@ -155,8 +155,7 @@ class FittedClassifier(FittedModel):
         classes = merged_classes(self.classes, observations.labels)
         if self.selection and self.has_default_kernel:
             # As a new fit would have it: what views are worth shows as labels come in.
-            base = replace(self.recipe, filter=Identity(), kernel=None)
-            domain = self.domain()
+            domain, base = self.domain(), self._open_recipe
             # It carries a label or two along the edges, where a fit carries all of them.
             with threads_for(len(observations.labels), domain.n_nodes):
                 return select_classifier(
@@ -166,6 +165,24 @@ class FittedClassifier(FittedModel):
             self.domain(), observations, self.recipe, self.settings, classes, report, earlier=self
         )
         return replace(model, selection=self.selection, has_default_kernel=self.has_default_kernel)
+
+    def anticipate(self, node: int) -> None:
+        """Work out what an update with a label of this node takes whatever the label is: the update
+        then takes less time."""
+        if not (self.selection and isinstance(self.recipe.filter, Views)):
+            return
+        domain = self.domain()
+        nodes = np.union1d(self.observations.nodes, [node])
+        with threads_for(len(nodes)):
+            anticipate(domain, nodes, len(self.classes), self._open_recipe, self.settings)
+            if domain.n_nodes <= FEW_NODES:  # which are all predicted by a fit
+                everyone = self.prior.at(domain, np.arange(domain.n_nodes))
+                self.prior.cross(everyone, self.prior.to_learn(domain, nodes))
+
+    @property
+    def _open_recipe(self) -> Recipe:
+        """The recipe with what was chosen left open."""
+        return replace(self.recipe, filter=Identity(), kernel=None)
 
     def planning_prior(self, domain: Domain) -> Prior:
         if not (self.selection and isinstance(self.recipe.filter, Views)):

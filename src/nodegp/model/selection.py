@@ -4,7 +4,7 @@ are summed."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,16 +24,21 @@ from nodegp.model.views import (
     learnable,
     prepare_views,
 )
-from nodegp.model.weighing import Score, Weights, weigh, weigh_numbers
+from nodegp.model.weighing import (
+    AMPLITUDES,
+    Score,
+    Weights,
+    ridge_inverses,
+    weigh,
+    weigh_numbers,
+)
 from nodegp.prior import Domain
 
-__all__ = ["Choice", "choose_recipe", "choose_regression"]
+__all__ = ["Choice", "anticipate", "choose_recipe", "choose_regression"]
 
 _ENOUGH = 200  # labels to weigh views by
 _MANY = 20.0  # labels per class that numbers stand for
 _HYPERPRIOR = 1.0
-
-Weigh = Callable[[Tensor, np.ndarray, np.ndarray], Weights]
 
 
 class Choice(NamedTuple):
@@ -61,14 +66,29 @@ def choose_recipe(
     inducing points, which no sum of functions has, it is the one view that is best."""
     per_class = len(targets) / n_classes
     variance, bias = prior_variance(per_class), bias_variance(per_class)
-
-    def by_labels(covariances: Tensor, some: np.ndarray, shares: np.ndarray) -> Weights:
-        return weigh(covariances, targets[some], shares, variance, bias)
-
-    looks = candidates(domain, per_class)
     n_latents = base.likelihood.n_latents(n_classes)
     may_sum = settings.may_sum(base.likelihood, n_latents, len(nodes))
-    return _choose(domain, nodes, looks, by_labels, variance, bias, base, may_sum, report)
+    views = _ViewsAtLabels.of(domain, nodes, candidates(domain, per_class), base, may_sum)
+
+    def by_labels(shares: np.ndarray) -> Weights:
+        some = targets[views.some]
+        inverses = views.inverses(int(some.max()) + 1, variance, bias)
+        return weigh(views.covariances, some, shares, variance, bias, inverses)
+
+    return _choose(domain, views, by_labels, variance, bias, base, report)
+
+
+def anticipate(
+    domain: Domain, nodes: np.ndarray, n_classes: int, base: Recipe, settings: Settings
+) -> None:
+    """Work out what :func:`choose_recipe` takes of labels at these nodes that does not depend on
+    which they are, and keep it."""
+    per_class = len(nodes) / n_classes
+    n_latents = base.likelihood.n_latents(n_classes)
+    may_sum = settings.may_sum(base.likelihood, n_latents, len(nodes))
+    views = _ViewsAtLabels.of(domain, nodes, candidates(domain, per_class), base, may_sum)
+    with threads_for(len(views.some)):
+        views.inverses(n_classes, prior_variance(per_class), bias_variance(per_class))
 
 
 def choose_regression(
@@ -82,40 +102,81 @@ def choose_regression(
     """The same for numbers, in standard units. How much of their variance each view has, and the
     noise, is then learnt from there: numbers say more than classes."""
 
-    def by_numbers(covariances: Tensor, some: np.ndarray, shares: np.ndarray) -> Weights:
-        return weigh_numbers(covariances, numbers[some], shares)
+    may_sum = settings.may_sum(base.likelihood, 1, len(nodes))
+    views = _ViewsAtLabels.of(domain, nodes, candidates(domain, _MANY), base, may_sum)
 
-    looks, may_sum = candidates(domain, _MANY), settings.may_sum(base.likelihood, 1, len(nodes))
-    recipe, scores, _ = _choose(domain, nodes, looks, by_numbers, 1.0, 0.0, base, may_sum, report)
+    def by_numbers(shares: np.ndarray) -> Weights:
+        return weigh_numbers(views.covariances, numbers[views.some], shares)
+
+    recipe, scores, _ = _choose(domain, views, by_numbers, 1.0, 0.0, base, report)
     if base.kernel is None:
         recipe = replace(learnable(recipe), hyperprior_std=_HYPERPRIOR)
     return recipe, scores
 
 
+@dataclass(eq=False)
+class _ViewsAtLabels:
+    """What views say of labelled nodes whatever their labels are. It is kept with the graph until
+    other nodes are asked about."""
+
+    looks: list[Candidate]
+    nodes: list[int]
+    kernel: Kernel | None  # the user's, in the place of those of the views
+    may_sum: bool
+    some: np.ndarray  # those of the nodes that views are weighed by
+    covariances: Tensor  # (V, some, some)
+    _inverses: tuple[tuple[int, float, float], Tensor] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        domain: Domain,
+        nodes: np.ndarray,
+        looks: list[Candidate],
+        base: Recipe,
+        may_sum: bool,
+    ) -> _ViewsAtLabels:
+        may_sum = may_sum and base.kernel is None
+        if not may_sum:
+            looks = [look for look in looks if look.view.relation is None]
+        kernel = base.kernel if isinstance(base.kernel, Kernel) else None
+        asked = looks, nodes.tolist(), kernel, may_sum
+        key = "views at labels", domain.mark
+        kept = domain.cache.get(key)
+        if isinstance(kept, cls) and (kept.looks, kept.nodes, kept.kernel, kept.may_sum) == asked:
+            return kept
+        some = np.arange(len(nodes))
+        if len(nodes) > _ENOUGH:
+            some = np.linspace(0, len(nodes) - 1, _ENOUGH).astype(np.intp)
+        prepare_views(domain, looks)
+        covariances = label_covariances(looks, domain, nodes[some], kernel)
+        views = cls(*asked, some, covariances)
+        n_bytes = 8 * covariances.numel() * (1 + len(AMPLITUDES))
+        domain.cache.put(key, views, n_bytes)
+        return views
+
+    def inverses(self, n_classes: int, variance: float, bias: float) -> Tensor:
+        """What weighing makes of them before it looks at a label."""
+        asked = n_classes, variance, bias
+        if self._inverses is None or self._inverses[0] != asked:
+            self._inverses = asked, ridge_inverses(self.covariances, *asked)
+        return self._inverses[1]
+
+
 def _choose(
     domain: Domain,
-    nodes: np.ndarray,
-    looks: list[Candidate],
-    weighed: Weigh,
+    views: _ViewsAtLabels,
+    weighed: Callable[[np.ndarray], Weights],
     variance: float,
     bias: float,
     base: Recipe,
-    may_sum: bool,
     report: Report,
 ) -> Choice:
-    may_sum = may_sum and base.kernel is None
-    if not may_sum:
-        looks = [look for look in looks if look.view.relation is None]
-    some = np.arange(len(nodes))
-    if len(nodes) > _ENOUGH:
-        some = np.linspace(0, len(nodes) - 1, _ENOUGH).astype(np.intp)
-    kernel = base.kernel if isinstance(base.kernel, Kernel) else None
-    prepare_views(domain, looks)
-    covariances = label_covariances(looks, domain, nodes[some], kernel)
-    with threads_for(len(some)):
-        found = weighed(covariances, some, np.array([look.share for look in looks]))
+    looks = views.looks
+    with threads_for(len(views.some)):
+        found = weighed(np.array([look.share for look in looks]))
     variance *= found.amplitude
-    if may_sum:
+    if views.may_sum:
         recipe, weights = averaged(looks, found.views, variance, bias, base)
     else:
         recipe, weights = _best(looks, found, variance, bias, base)
@@ -129,7 +190,8 @@ def _choose(
     for score in scores:
         loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
         report(f"{score.name}: weight {score.weight:.2f}, log loss of labels left out {loss}")
-    return Choice(recipe, scores, found.pooled if len(some) == len(nodes) else None)
+    is_whole = len(views.some) == len(views.nodes)
+    return Choice(recipe, scores, found.pooled if is_whole else None)
 
 
 def _best(

@@ -52,41 +52,55 @@ class Weights(NamedTuple):
     pooled: Pooled | None = None  # what views say together of labels left out
 
 
+def ridge_inverses(kernels: Tensor, n_classes: int, variance: float, bias: float) -> Tensor:
+    """What :func:`weigh` makes of covariances (V, O, O) before it looks at a label: inverses of
+    those with the noise of least squares, (A V, O, O), for each amplitude."""
+    covariances = torch.cat([amplitude * variance * kernels + bias for amplitude in AMPLITUDES])
+    return ridge_inverse(covariances, _noise(n_classes))
+
+
+def _noise(n_classes: int) -> float:
+    """That of softmax about equal probabilities."""
+    return n_classes**2 / max(n_classes - 1, 1)
+
+
 def weigh(
-    kernels: Tensor, targets: np.ndarray, shares: np.ndarray, variance: float, bias: float
+    kernels: Tensor,
+    targets: np.ndarray,
+    shares: np.ndarray,
+    variance: float,
+    bias: float,
+    inverses: Tensor | None = None,
 ) -> Weights:
     """Weights of views from the covariances (V, O, O) that they give the labelled nodes, each with
-    variances near one. ``shares`` (V,) are what they get before any label."""
+    variances near one. ``shares`` (V,) are what they get before any label; ``inverses`` are what
+    :func:`ridge_inverses` gives, if they are there."""
     n_classes = int(targets.max()) + 1
     order = kernels.mean(0).sum(1).numpy()
     groups = [dealt_groups(targets, order, turn) for turn in range(_TURNS)]
     judged = np.flatnonzero(groups[0] != STAY)
     if len(judged) < 2:
         return Weights(shares / shares.sum(), 1.0, None)
-    n_views, n_amplitudes = len(kernels), len(AMPLITUDES)
-    every = np.zeros((_TURNS, n_views, n_amplitudes, len(targets), n_classes))
-    by_label = np.zeros((n_views, n_amplitudes, len(targets)))
-    for which, amplitude in enumerate(AMPLITUDES):
-        covariances = amplitude * variance * kernels + bias
-        for turn, scores in enumerate(left_out_scores(covariances, targets, n_classes, groups)):
-            every[turn, :, which] = scores.numpy()
-            lost = _losses(scores[:, judged], targets[judged])
-            by_label[:, which, judged] += lost.numpy() / _TURNS
+    if inverses is None:
+        inverses = ridge_inverses(kernels, n_classes, variance, bias)
+    every = left_out_scores(inverses, targets, n_classes, groups)
+    lost = _losses(every[:, :, judged].flatten(0, 1), targets[judged]).numpy()
+    by_label = np.zeros((len(AMPLITUDES), len(kernels), len(targets)))
+    by_label[:, :, judged] = lost.reshape(_TURNS, *by_label.shape[:2], -1).mean(axis=0)
     losses = by_label.sum(2)
-    prior = np.log(np.outer(shares, _AMPLITUDE_SHARES))
+    prior = np.log(np.outer(_AMPLITUDE_SHARES, shares))
     log_weights = prior - _POWER * losses
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    amplitude = float(np.exp(weights.sum(0) @ np.log(AMPLITUDES)))
-    flat = (-1, len(targets))  # views at an amplitude, one after the other
+    amplitude = float(np.exp(weights.sum(1) @ np.log(AMPLITUDES)))
     pooled = pooled_scores(
-        every.reshape(_TURNS, *flat, n_classes),
-        by_label.reshape(flat),
+        every.numpy(),
+        by_label.reshape(-1, len(targets)),
         np.stack(groups),
         prior.ravel(),
         _POWER,
     )
-    return Weights(weights.sum(1), amplitude, losses.min(1) / len(judged), pooled)
+    return Weights(weights.sum(0), amplitude, losses.min(0) / len(judged), pooled)
 
 
 def weigh_numbers(kernels: Tensor, numbers: np.ndarray, shares: np.ndarray) -> Weights:
@@ -110,30 +124,33 @@ def weigh_numbers(kernels: Tensor, numbers: np.ndarray, shares: np.ndarray) -> W
 
 
 def left_out_scores(
-    covariances: Tensor, targets: np.ndarray, n_classes: int, groupings: Sequence[np.ndarray]
-) -> Iterator[Tensor]:
-    """What least squares says of each label without its group, (V, O, C), for each grouping. Its
-    noise is that of softmax about equal probabilities."""
-    noise = n_classes**2 / max(n_classes - 1, 1)
-    inverse = ridge_inverse(covariances, noise)
-    wanted = torch.eye(n_classes, dtype=inverse.dtype)[targets] - 1.0 / n_classes
-    pulled = inverse @ wanted
-    for groups in groupings:
-        scores = wanted.expand(len(inverse), -1, -1).clone()
-        for inside in _of_one_size(groups):  # (groups, labels)
-            within = inverse[:, inside[:, :, None], inside[:, None, :]]
-            factor = torch.linalg.cholesky(within)
-            scores[:, inside] -= torch.cholesky_solve(pulled[:, inside], factor)
-        yield scores
+    inverses: Tensor, targets: np.ndarray, n_classes: int, groupings: Sequence[np.ndarray]
+) -> Tensor:
+    """What least squares says of each label without its group, (turns, V, O, C), for each grouping,
+    from the inverses (V, O, O) of covariances with noise."""
+    wanted = torch.eye(n_classes, dtype=inverses.dtype)[targets] - 1.0 / n_classes
+    pulled = inverses @ wanted
+    scores = wanted.expand(len(groupings), len(inverses), -1, -1).clone()
+    for turns, inside in _of_one_size(groupings):
+        within = inverses[:, inside[:, :, None], inside[:, None, :]]
+        factor = torch.linalg.cholesky(within)
+        change = torch.cholesky_solve(pulled[:, inside], factor)  # (V, groups, labels, C)
+        scores[turns[:, None], :, inside] -= change.permute(1, 2, 0, 3)
+    return scores
 
 
-def _of_one_size(groups: np.ndarray) -> Iterator[Tensor]:
-    """The members of groups of the same size, (groups, labels), one size after the other."""
-    order = np.argsort(groups, kind="stable")[np.count_nonzero(groups == STAY) :]
-    sizes = np.bincount(groups[order])
-    starts = np.cumsum(sizes) - sizes
-    for size in np.unique(sizes[sizes > 0]):
-        yield torch.from_numpy(order[starts[sizes == size][:, None] + np.arange(size)])
+def _of_one_size(groupings: Sequence[np.ndarray]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Groups of the same size, one size after the other: the grouping that each is of, (groups,),
+    and its members, (groups, labels)."""
+    of_size: dict[int, list[tuple[int, np.ndarray]]] = {}
+    for turn, groups in enumerate(groupings):
+        order = np.argsort(groups, kind="stable")[np.count_nonzero(groups == STAY) :]
+        ends = np.cumsum(np.bincount(groups[order]))
+        for members in np.split(order, ends[:-1]):
+            of_size.setdefault(len(members), []).append((turn, members))
+    for size in sorted(of_size.keys() - {0}):
+        turns, members = zip(*of_size[size], strict=True)
+        yield torch.tensor(turns), torch.from_numpy(np.stack(members))
 
 
 def _losses(scores: Tensor, targets: np.ndarray) -> Tensor:

@@ -109,6 +109,11 @@ class Domain:
         return self if self.in_double else Domain(*again)
 
     @property
+    def mark(self) -> Hashable:
+        """What it is known by to others who keep something of it in :attr:`cache`."""
+        return self._mark
+
+    @property
     def n_nodes(self) -> int:
         return self.graph.n_nodes
 

@@ -36,6 +36,7 @@ _KINDS = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_SENT = 0.003  # seconds after which a reply is on its way
 _IDLE = 0.4  # seconds without a command, after which there is time for other things
 _FOLLOW = 1.0  # seconds between two looks at a journal that another server writes
 _log = logging.getLogger(__name__)
@@ -150,9 +151,11 @@ class LabelServer:
         return JSONResponse(reply)
 
     async def _when_idle(self) -> None:
-        """What can wait until the expert is thinking."""
-        await asyncio.sleep(_IDLE)
+        """What can wait until the page is drawn, or until the expert is thinking."""
         try:
+            await asyncio.sleep(_SENT)
+            await self._run(self.session.anticipate)
+            await asyncio.sleep(_IDLE)
             await self._run(self.session.note)
             await self._run(self.session.ahead)
         except Exception:  # none of it matters to what was said
