@@ -23,7 +23,9 @@ from nodegp.linalg import (
     ridge_inverse,
     solve_least_squares,
     sparse_matmul,
+    sparse_product,
     threads_for,
+    torch_sparse,
     weighted_gram,
 )
 from nodegp_paper.tensors import lower_times
@@ -193,6 +195,22 @@ def test_sparse_matmul_gradient(shape):
     (gradient,) = torch.autograd.grad(sparse_matmul(matrix, dense).sum(), dense)
     expected = np.repeat(matrix.toarray().sum(0)[:, None], 2, axis=1)
     np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_column_of_a_sparse_product_does_not_depend_on_the_others(dtype):
+    rng = np.random.default_rng(0)
+    matrix = torch_sparse(sp.random_array((90, 90), density=0.3, format="csr", rng=rng), dtype)
+    columns, subtract = torch.from_numpy(rng.standard_normal((2, 90, 70))).to(dtype)
+    whole = sparse_product(matrix, columns, 2.0, subtract.clone())
+    expected = 2.0 * matrix.to_dense() @ columns - subtract
+    torch.testing.assert_close(whole, expected)
+    for n in range(1, 70):
+        some = columns[:, :n].contiguous(), 2.0
+        of_some = sparse_product(matrix, *some, subtract[:, :n].clone())
+        assert torch.equal(of_some, whole[:, :n]), n
+        alone = sparse_product(matrix, *some, None)
+        torch.testing.assert_close(alone, expected[:, :n] + subtract[:, :n])
 
 
 @pytest.mark.parametrize("size", [1, 5, 33, 130])

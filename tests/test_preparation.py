@@ -59,3 +59,45 @@ def test_what_it_cannot_keep_anything_with_is_refused():
         GraphGPClassifier().prepare(graph.features)
     with pytest.raises(ValueError, match="labels_per_class must be positive, got 0"):
         GraphGPClassifier().prepare(graph, 0)
+
+
+def test_what_a_label_takes_is_done_before_the_answer():
+    """Whatever the answer is then, no column is sent over the edges for it, and the model is the
+    same to the bit."""
+    (graph, y), (other, _) = text_graph(), text_graph()
+    node = int(np.flatnonzero(y < 0)[0])
+    for label in (0, 2):
+        plain = GraphGPClassifier(random_state=0).fit(graph, y).update([node], [label])
+        model = GraphGPClassifier(random_state=0).fit(other, y)
+        model.model_.anticipate(node)
+        before = products(other)
+        model.update([node], [label])
+        assert products(other) == before
+        np.testing.assert_array_equal(model.predict_proba(), plain.predict_proba())
+        assert model.selection_ == plain.selection_
+
+
+def test_a_model_that_leaves_nothing_open_has_nothing_to_anticipate():
+    graph, y = text_graph()
+    model = GraphGPClassifier(filter=PageRank(0.1, fixed=("strength",))).fit(graph, y)
+    before = products(graph)
+    model.model_.anticipate(1)
+    assert products(graph) == before
+
+
+def test_a_session_anticipates_the_answer_to_its_question(tmp_path, monkeypatch):
+    session = open_session(tmp_path / "journal")
+    session.anticipate()  # no model yet
+    for _ in range(4):
+        answer(session)
+    asked = []
+    kind = type(session.knowledge.model.model_)
+    monkeypatch.setattr(kind, "anticipate", lambda self, node: asked.append(node))
+    session.anticipate()
+    assert asked == [session.question.node]
+    reader = open_session(tmp_path / "journal")
+    assert reader.is_read_only
+    reader.anticipate()
+    assert len(asked) == 1
+    reader.close()
+    session.close()

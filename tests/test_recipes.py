@@ -288,7 +288,9 @@ def test_new_rows_of_a_table_do_not_hear_of_each_other(filter):
     new = rng.normal(size=(6, 3)) + 1
     together = model.predict_proba(new)
     one_by_one = np.vstack([model.predict_proba(row[None]) for row in new])
-    assert one_by_one == pytest.approx(together, abs=1e-9)
+    # The integral over a softmax is in single precision: the last digit of what goes in may turn
+    # one of those.
+    assert one_by_one == pytest.approx(together, abs=1e-7)
     # Rows that are known already see what they saw.
     domain, _ = model._asked(X[:5], None)
     assert domain.graph.n_fitted_nodes == 80

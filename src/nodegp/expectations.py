@@ -55,6 +55,8 @@ def softmax_mean(mean: Tensor, var: Tensor) -> Tensor:
     """
     if mean.shape[1] == 1 or not len(mean):
         return torch.ones_like(mean)
+    n_nodes = len(mean)
+    mean, var = (torch.cat([p, p[-1:].expand(-n_nodes % _TOGETHER, -1)]) for p in (mean, var))
     table = _table(mean.device)
     # Latents first and nodes last, so that all that follows runs along long rows.
     scale = (var.mT.contiguous().double() + _GUMBEL_SD**2).sqrt()
@@ -89,7 +91,7 @@ def softmax_mean(mean: Tensor, var: Tensor) -> Tensor:
                 values = _integrate(table, nodes, n_points)[:, : len(block)]
                 proba.index_copy_(1, block, values.to(proba))
     # Away with the quadrature's error, and with the step that all classes of a node share.
-    return (proba / proba.sum(0)).mT.contiguous()
+    return (proba / proba.sum(0)).mT[:n_nodes].contiguous()
 
 
 class _Nodes(NamedTuple):

@@ -87,8 +87,6 @@ class FeatureRows:
         """What products with columns take, ahead of the first of them."""
         if self.is_sparse:
             _ = self._stored, self._stored_transposed
-            if self.preprocessor.unit_rows:
-                _ = self._lengths
 
     def take(self, index: np.ndarray) -> Rows:
         return self.preprocessor.transform(self.raw, self._at(index))
@@ -156,11 +154,10 @@ class FeatureRows:
             (stop - start, self.n_columns),
             check_invariants=False,
         )
-        result: np.ndarray = (matrix @ torch.from_numpy(np.array(scaled, order="C"))).numpy()
-        if prepare.unit_rows:
-            result /= self._lengths[start:stop, None].astype(columns.dtype)
+        made = matrix @ torch.from_numpy(np.array(scaled, order="C"))
         if prepare.centre is not None:
-            result -= prepare.centre.astype(columns.dtype) @ columns
+            made -= torch.from_numpy(prepare.centre.astype(columns.dtype) @ columns)
+        result: np.ndarray = made.numpy()
         return result
 
     def transposed_times(self, columns: np.ndarray) -> np.ndarray:
@@ -172,19 +169,17 @@ class FeatureRows:
                 rows = self._part(block, slice(None)).astype(dtype, copy=False)
                 total += (torch.from_numpy(rows).mT @ torch.from_numpy(columns[block])).numpy()
             return total
-        weighted = columns
-        if prepare.unit_rows:
-            weighted = columns / self._lengths.astype(dtype)[:, None]
         ends, places, entries = self._stored_transposed
-        kind = torch.from_numpy(columns[:0]).dtype
+        right = torch.from_numpy(columns)
         matrix = torch.sparse_csr_tensor(
-            *(ends, places, entries.to(kind), (self.n_columns, len(self))), check_invariants=False
+            *(ends, places, entries.to(right.dtype), (self.n_columns, len(self))),
+            check_invariants=False,
         )
-        result: np.ndarray = (matrix @ torch.from_numpy(weighted)).numpy()  # (D, C)
+        result: np.ndarray = (matrix @ right).numpy()  # (D, C)
         if prepare.scale is not None:
             result *= prepare.scale.astype(dtype)[:, None]
         if prepare.centre is not None:
-            result -= np.outer(prepare.centre.astype(dtype), columns.sum(axis=0))
+            result -= np.outer(prepare.centre.astype(dtype), right.sum(0).numpy())
         return result
 
     def columns(self, block: slice) -> np.ndarray:
@@ -229,21 +224,27 @@ class FeatureRows:
     def _lengths(self) -> np.ndarray:
         return self.preprocessor.lengths(self._chosen)
 
-    def _entries(self, dtype: Any) -> np.ndarray:
-        return self.preprocessor.entries(self._chosen.data.astype(dtype, copy=False))
+    @property
+    def _entries(self) -> np.ndarray:
+        """Those of a sparse matrix, in rows of length one where they are to be, before columns are
+        scaled."""
+        raw = self._chosen
+        entries = self.preprocessor.entries(raw.data.astype(np.float64))
+        if self.preprocessor.unit_rows:
+            entries /= np.repeat(self._lengths, np.diff(raw.indptr))
+        return entries.astype(self.precision, copy=False)
 
     @cached_property
     def _stored(self) -> tuple[Tensor, Tensor, Tensor]:
-        """A sparse matrix's rows, before they are scaled, as torch wants them."""
-        raw = self._chosen
-        return _for_torch(raw, self._entries(self.precision))
+        """A sparse matrix's rows as torch wants them."""
+        return _for_torch(self._chosen, self._entries)
 
     @cached_property
     def _stored_transposed(self) -> tuple[Tensor, Tensor, Tensor]:
         """The same of its columns."""
         raw = self._chosen
         # The transpose of a csr matrix is a csc matrix with the same arrays.
-        parts = (self._entries(self.precision), raw.indices, raw.indptr)
+        parts = (self._entries, raw.indices, raw.indptr)
         columns = sp.csc_array(parts, shape=raw.shape[::-1]).tocsr()
         return _for_torch(columns, columns.data)
 

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
+from torch.nn.functional import pad
 
 __all__ = [
     "JITTERS",
@@ -30,10 +31,12 @@ __all__ = [
     "column_spans",
     "index_type",
     "not_positive_definite",
+    "one_column_product",
     "one_numpy_thread",
     "ridge_inverse",
     "solve_least_squares",
     "sparse_matmul",
+    "sparse_product",
     "threads_for",
     "torch_sparse",
     "weighted_gram",
@@ -53,6 +56,9 @@ _ONE_THREAD = 256
 _NODES = 8  # that values are carried between in about the time of one more row of a matrix
 _ROWS = 2048  # of a long matrix that are multiplied at a time: they stay in the cache
 _WORTH_A_THREAD = 112  # rows from which on a factorisation takes longer than starting a thread
+# With AVX-512, MKL sums the rows of a sparse matrix in another order where the columns that it is
+# multiplied with are a multiple of so many, and few.
+_UNLIKE, _MOST_UNLIKE = 4, 32
 _spare: ContextVar[int] = ContextVar("spare", default=1)  # threads of torch that are not in use
 
 
@@ -253,6 +259,33 @@ with warnings.catch_warnings():
     # Said once in each process, by the first such matrix: that they are in beta.
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.tensor([]), torch.tensor([]), (1, 1))
+
+
+def sparse_product(
+    matrix: Tensor, columns: Tensor, times: float, subtract: Tensor | None
+) -> Tensor:
+    """``times * matrix @ columns - subtract`` for a sparse matrix of torch's. The memory of
+    ``subtract`` is reused for the result. A column's result does not depend on which others there
+    are."""
+    n_columns = columns.shape[1]
+    if n_columns % _UNLIKE == 0 and n_columns < _MOST_UNLIKE:
+        beside = None if subtract is None else pad(subtract, (0, 1))
+        wider = sparse_product(matrix, pad(columns, (0, 1)), times, beside)
+        return wider[:, :n_columns].contiguous()
+    if subtract is not None:
+        return subtract.addmm_(matrix, columns, beta=-1.0, alpha=times)
+    result = columns.new_empty(matrix.shape[0], n_columns)
+    return torch.addmm(result, matrix, columns, beta=0.0, alpha=times, out=result)
+
+
+def one_column_product(
+    matrix: sp.csr_array, column: Tensor, times: float, subtract: Tensor | None
+) -> Tensor:
+    """``times * matrix @ column - subtract`` of one column, (N, 1): too little for two threads to
+    meet over."""
+    product = torch.from_numpy(matrix @ column.numpy()[:, 0])[:, None]
+    product *= times
+    return product if subtract is None else product.sub_(subtract)
 
 
 def index_type(matrix: sp.csr_array) -> torch.dtype:

@@ -19,7 +19,7 @@ from nodegp.budget import blocks
 from nodegp.disk.graph import GraphOnDisk
 from nodegp.disk.operator import StoredOperator
 from nodegp.graph import Graph
-from nodegp.linalg import torch_sparse
+from nodegp.linalg import one_column_product, sparse_product, torch_sparse
 
 __all__ = ["GraphOperator", "MemoryOperator", "operator_of"]
 
@@ -112,19 +112,14 @@ class MemoryOperator:
         if columns.shape[1] == 1:
             return self._times_one(columns, times, subtract, transposed and not self.is_symmetric)
         S = self._torch_matrix(columns.dtype, transposed and not self.is_symmetric)
-        if subtract is None:
-            subtract = columns.new_empty(columns.shape)
-            return torch.addmm(subtract, S, columns, beta=0.0, alpha=times, out=subtract)
-        return subtract.addmm_(S, columns, beta=-1.0, alpha=times)
+        return sparse_product(S, columns, times, subtract)
 
     def _times_one(
         self, column: Tensor, times: float, subtract: Tensor | None, transposed: bool
     ) -> Tensor:
-        """One column, as one more label is: too little for two threads to meet over."""
+        """One column, as one more label is."""
         S = self._matrix(np.dtype(str(column.dtype).removeprefix("torch.")).type)
-        product = torch.from_numpy((S.T if transposed else S) @ column.numpy()[:, 0])[:, None]
-        product *= times
-        return product if subtract is None else product.sub_(subtract)
+        return one_column_product(S.T if transposed else S, column, times, subtract)
 
     def column_blocks(self, n_columns: int) -> Iterator[slice]:
         column = 4 * max(self.n_nodes, 1)  # bytes

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +20,7 @@ import torch
 from nodegp.budget import blocks, budget
 from nodegp.component import Component
 from nodegp.declared import check_shapes, require
+from nodegp.graph import Graph
 from nodegp.identity import fingerprint
 from nodegp.rows import Rows, row_squares, width_of
 
@@ -69,6 +71,17 @@ class Preprocessing(Component):
         if kind == "auto" and raw is not None:
             kind = "raw" if is_prepared else kind_for(raw, self.counts, self.weights)
         return Preprocessor.fit(raw, kind, self.center, n_nodes)
+
+    def fit_graph(self, graph: Graph) -> Preprocessor:
+        """Learn it from the features of a graph, with which it is kept."""
+        known = _fitted.setdefault(graph, {})
+        if self not in known:
+            known[self] = self.fit(graph.features, graph.n_nodes, graph.is_prepared)
+        return known[self]
+
+
+# Graphs do not change, and several fits on one have the same preprocessing.
+_fitted: WeakKeyDictionary[Graph, dict[Preprocessing, Preprocessor]] = WeakKeyDictionary()
 
 
 def check_kind(kind: str) -> None:

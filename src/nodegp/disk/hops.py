@@ -24,6 +24,7 @@ from nodegp.disk.operator import ScaledParts
 from nodegp.disk.work import is_whole, read_tensors, write_tensors
 from nodegp.disk.workers import Workers
 from nodegp.features import FeatureRows
+from nodegp.linalg import sparse_product
 from nodegp.preprocessing import Preprocessor
 from nodegp.store import StoredGraph
 
@@ -106,12 +107,9 @@ def make_level(job: ColumnJob, level: int, part: int) -> None:
         current = _current(job, level + 1)
         times = 1.0 if level == 0 else 2.0
         own = job.parts.rows(part)
-        if level + 2 > recursion.order:
-            following = torch.empty_like(x)
-            torch.addmm(following, own, current, beta=0.0, alpha=times, out=following)
-        else:
-            following = _at(job, level + 2, part, x)
-            following.addmm_(own, current, beta=-1.0, alpha=times)
+        is_first = level + 2 > recursion.order
+        before = None if is_first else _at(job, level + 2, part, x)
+        following = sparse_product(own, current, times, before)
         following.add_(x, alpha=recursion.terms[level])
     if level == 0 and recursion.own is not None:
         passed = torch.from_numpy(1.0 / (1.0 + job.store.degrees[rows])).to(x.dtype)[:, None]

@@ -1,7 +1,8 @@
 """The operator of a stored graph: rows of S by part, made once and read whenever they are needed.
 
 Products are those of :class:`nodegp.operators.MemoryOperator` to the bit: self-loops are in their
-place, weights come from degrees in double precision, and torch sums each row in the same order.
+place, weights come from degrees in double precision, and the same library sums
+each row in the same order.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor
 from nodegp.budget import blocks
 from nodegp.disk.work import DamagedWorkError, read_tensors, work_folder, write_tensors
 from nodegp.disk.workers import SHARE_OF_COLUMNS, Threads, workers
+from nodegp.linalg import one_column_product, sparse_product
 from nodegp.store import StoredGraph
 
 __all__ = ["ScaledParts", "StoredOperator"]
@@ -58,11 +60,6 @@ class ScaledParts:
         shape = len(indptr) - 1, self._store.n_nodes
         return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
 
-    def scipy_rows(self, part: int) -> sp.csr_array:
-        rows = self.rows(part)
-        parts = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
-        return sp.csr_array(parts, shape=tuple(rows.shape))
-
     def _make(self, part: int) -> tuple[Tensor, Tensor, Tensor]:
         store, rows = self._store, self._store.rows_of(part)
         edges, own = store.edges(part), np.arange(rows.start, rows.stop)
@@ -83,6 +80,12 @@ class ScaledParts:
             torch.tensor(edges.indices, dtype=kind),
             torch.tensor(scaled, dtype=self._dtype),
         )
+
+
+def scipy_rows(rows: Tensor) -> sp.csr_array:
+    """The same sparse matrix, not a copy."""
+    parts = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
+    return sp.csr_array(parts, shape=tuple(rows.shape))
 
 
 def loops_of(degrees: np.ndarray, self_loops: bool) -> np.ndarray:
@@ -135,13 +138,16 @@ class StoredOperator:
     ) -> Tensor:
         parts, store = self.parts(columns.dtype), self.store
         result = columns.new_empty(columns.shape) if subtract is None else subtract
-        beta = 0.0 if subtract is None else -1.0
 
         def one(part: int) -> None:
             rows = store.rows_of(part)
             # A copy: its alignment does not depend on where the part begins.
-            own = result[rows].clone()
-            result[rows] = own.addmm_(parts.rows(part), columns, beta=beta, alpha=times)
+            own = None if subtract is None else subtract[rows].clone()
+            edges = parts.rows(part)
+            if columns.shape[1] == 1:
+                result[rows] = one_column_product(scipy_rows(edges), columns, times, own)
+            else:
+                result[rows] = sparse_product(edges, columns, times, own)
 
         threads = workers() if isinstance(workers(), Threads) else Threads()
         threads.run(one, [(part,) for part in range(store.n_parts)])
@@ -155,7 +161,7 @@ class StoredOperator:
         pieces = [sp.csr_array((0, self.n_nodes), dtype=rows.dtype)]
         for part in np.unique(owners).tolist():
             start = self.store.boundaries[part]
-            pieces.append(parts.scipy_rows(part)[touched[owners == part] - start])
+            pieces.append(scipy_rows(parts.rows(part))[touched[owners == part] - start])
         self.count(len(pieces) - 1, rows.shape[0])
         reached: Any = sp.vstack(pieces, format="csr")
         return sp.csr_array(sp.csr_array(rows[:, touched]) @ reached)

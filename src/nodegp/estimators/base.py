@@ -143,7 +143,7 @@ class GraphGP(BaseEstimator):
         table = None if isinstance(X, Graph) else _as_table(X)
         if table is None:
             described = {"n_features_in_": X.n_features}
-            n_nodes, raw = X.n_nodes, X.features
+            n_nodes = X.n_nodes
         else:
             # On a copy: nothing of this estimator changes before the fit has succeeded.
             looked = clone(self)
@@ -156,9 +156,10 @@ class GraphGP(BaseEstimator):
                 f"y has {len(y)} entries for {n_nodes} nodes; give one per node, with "
                 f"{self.unlabelled!r} where there is no label"
             )
-        is_prepared = table is None and X.is_prepared
-        preprocessor = recipe.preprocessing.fit(raw, n_nodes, is_prepared)
-        if table is not None:
+        if table is None:
+            preprocessor = recipe.preprocessing.fit_graph(X)
+        else:
+            preprocessor = recipe.preprocessing.fit(raw, n_nodes)
             rows = FeatureRows.of(preprocessor, raw, n_nodes)
             X = table_graph(raw, rows, table.n_neighbors)
         mask = is_labelled(y, self.unlabelled)

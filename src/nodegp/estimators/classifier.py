@@ -203,8 +203,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         if not labels_per_class > 0:
             raise ValueError(f"labels_per_class must be positive, got {labels_per_class!r}")
         recipe, is_open = self.parts()
-        preprocessor = recipe.preprocessing.fit(graph.features, graph.n_nodes, graph.is_prepared)
-        domain = Domain(graph, preprocessor)
+        domain = Domain(graph, recipe.preprocessing.fit_graph(graph))
         if is_open:
             prepare_views(domain, candidates(domain, labels_per_class))
         else:
