@@ -100,7 +100,7 @@ def model(n_classes, n_labels):
 
 budget.fit = budget.passing = 1 << 20
 model(4, 20)
-before = mebibytes("VmRSS")
+before = mebibytes("VmHWM")
 model(150, 250)
 print((mebibytes("VmHWM") - before) * 2**20 / (8 * 150 * 250**2))
 """

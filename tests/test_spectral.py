@@ -634,7 +634,7 @@ adjacency = sp.coo_array((np.ones(3 * n), ends), shape=(n, n))
 graph = Graph(adjacency, rng.standard_normal((n, d), dtype=np.float32))
 where = Domain(graph, Preprocessor.fit(graph.features, "standardise"))
 prior = FilteredFeatures(Linear(), PageRank(0.1, order=5))
-before = mebibytes("VmRSS")
+before = mebibytes("VmHWM")
 everyone, some = prior.at(where, np.arange(n)), np.array([n - 1, 0, 77])
 for labelled in (some, np.arange(40)):  # fewer than columns, and more
     cross = prior.cross(everyone, prior.to_learn(where, labelled))

@@ -52,7 +52,7 @@ def test_scores_are_those_of_fits_without_the_group(seed, c, n):
     features = rng.normal(size=(2, n, 3))
     kernels = torch.from_numpy(features @ features.transpose(0, 2, 1)) + 0.3
     groups = rng.integers(-1, 4, n)
-    inverses = torch.linalg.inv(kernels + c**2 / (c - 1) * torch.eye(n))
+    inverses = torch.linalg.inv(kernels + c**2 / (c - 1) * torch.eye(n, dtype=torch.float64))
     found = left_out_scores(inverses, y, c, [groups])[0].numpy()
     out = groups >= 0
     for K, scores in zip(kernels.numpy(), found, strict=True):
@@ -129,7 +129,7 @@ def test_pooled_scores_by_plain_loops(labels, seed):
     for turn, groups in enumerate(turns):
         for at, (v, a) in enumerate(cases):
             K = AMPLITUDES[a] * variance * kernels[v] + bias
-            inverse = torch.linalg.inv(K + 4.5 * torch.eye(len(y)))
+            inverse = torch.linalg.inv(K + 4.5 * torch.eye(len(y), dtype=torch.float64))
             scores[turn, at] = left_out_scores(inverse[None], y, 3, [groups])[0, 0].numpy()
     judged = turns[0] != STAY
     losses = np.zeros((6, len(y)))  # of each label, at the scale that suits all of them

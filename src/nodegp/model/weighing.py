@@ -19,7 +19,15 @@ from nodegp.linalg import ridge_inverse
 from nodegp.model.groups import STAY, dealt_groups
 from nodegp.model.unseen import Pooled, pooled_scores
 
-__all__ = ["Score", "Weights", "left_out_scores", "weigh", "weigh_numbers"]
+__all__ = [
+    "AMPLITUDES",
+    "Score",
+    "Weights",
+    "left_out_scores",
+    "ridge_inverses",
+    "weigh",
+    "weigh_numbers",
+]
 
 AMPLITUDES = (1.0, 8.0)  # of the prior variance, in units of the usual one
 _AMPLITUDE_SHARES = (0.8, 0.2)  # before any label
