@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from conftest import random_graph
 from nodegp import Graph
 from nodegp.budget import budget
+from nodegp.operators import operator_of
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior import Domain, edges
 from nodegp.prior.edges import (
@@ -26,6 +27,7 @@ from nodegp.prior.edges import (
     keep_derived,
     nearest_nodes,
 )
+from nodegp.propagation import FilterPolynomial, filter_rows_centred, filter_rows_dense
 
 
 def domain_of(graph, kind="raw", centre=False):
@@ -287,3 +289,16 @@ def test_a_stranger_has_no_links_that_anybody_knows():
     assert not links.rows.materialise().dense().any()
     assert strange.precise().stranger_to == 30
     assert strange.relation(ALIKE).graph.adjacency.nnz > 0
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("discount", [0.0, 0.3])
+@pytest.mark.parametrize("order", [1, 2])
+def test_rows_of_a_short_centred_filter_are_those_of_the_dense_way(averaged, discount, order):
+    graph, nodes = random_graph(30, 0.1, weighted=True), np.array([3, 29, 7])
+    operator = operator_of(graph, self_loops=False)
+    coefficients = (*(0.7,) * averaged, 0.2, 0.5, 0.3)[: order + 1 + averaged]
+    polynomial = FilterPolynomial(coefficients, False, averaged, discount, centred=True)
+    rows = filter_rows_centred(operator, polynomial, nodes)
+    expected = filter_rows_dense(operator, polynomial, nodes).T
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-14)

@@ -38,6 +38,7 @@ from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
     FilterPolynomial,
     filter_rows,
+    filter_rows_centred,
     filter_rows_dense,
     filter_rows_short,
     propagate,
@@ -234,6 +235,8 @@ class Domain:
         if self.is_featureless and not polynomial.centred:
             return filter_rows(operator, polynomial, nodes)
         check_size(len(nodes), self.n_columns)
+        if self.is_featureless and polynomial.order <= _SHORT:
+            return filter_rows_centred(operator, polynomial, nodes)
         if self.is_featureless:  # what a centre is taken from has an entry for every node
             result = np.empty((len(nodes), self.n_nodes))
             for block in operator.column_blocks(len(nodes)):
