@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import secrets
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -21,6 +22,7 @@ __all__ = ["PORT", "PageServer", "listening_socket", "serve"]
 
 PORT = 8719  # the usual one; a free one if it is taken
 _HOST = "127.0.0.1"
+_TURN = 0.0005  # seconds
 
 
 class PageServer(uvicorn.Server):
@@ -51,7 +53,13 @@ class PageServer(uvicorn.Server):
         # and then would take a tenth of a second from an answer.
         gc.collect()
         gc.freeze()
-        super().run(sockets or [self._place])
+        # A request is not held up while the model works: Python's own turns are of 5 ms.
+        turns = sys.getswitchinterval()
+        sys.setswitchinterval(_TURN)
+        try:
+            super().run(sockets or [self._place])
+        finally:
+            sys.setswitchinterval(turns)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
