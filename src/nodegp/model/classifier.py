@@ -156,7 +156,6 @@ class FittedClassifier(FittedModel):
         if self.selection and self.has_default_kernel:
             # As a new fit would have it: what views are worth shows as labels come in.
             domain, base = self.domain(), self._open_recipe
-            # It carries a label or two along the edges, where a fit carries all of them.
             with threads_for(len(observations.labels), domain.n_nodes):
                 return select_classifier(
                     domain, observations, base, self.settings, classes, report, self
