@@ -23,11 +23,12 @@ from nodegp.prior.edges import (
     LINKS,
     alike_cost,
     derived_graph,
+    filter_rows_centred,
     is_derived,
     keep_derived,
     nearest_nodes,
 )
-from nodegp.propagation import FilterPolynomial, filter_rows_centred, filter_rows_dense
+from nodegp.propagation import FilterPolynomial, filter_rows_dense
 
 
 def domain_of(graph, kind="raw", centre=False):

@@ -31,7 +31,6 @@ __all__ = [
     "basis_rows",
     "dense",
     "filter_rows",
-    "filter_rows_centred",
     "filter_rows_dense",
     "filter_rows_short",
     "propagate",
@@ -293,20 +292,6 @@ def filter_rows_short(
     if polynomial.hub_discount > 0:
         total = total @ sp.diags_array(polynomial.discounts(operator))
     return sp.csr_array(total)
-
-
-def filter_rows_centred(
-    operator: GraphOperator, polynomial: FilterPolynomial, nodes: np.ndarray
-) -> np.ndarray:
-    """Rows ``nodes`` of a centred F, (len(nodes), N), for an order of one or two: a few entries,
-    and what is taken from all of them."""
-    plain = replace(polynomial, centred=False, hub_discount=0.0)
-    rows, leading = filter_rows_short(operator, plain, nodes), polynomial.leading(operator)
-    result = np.multiply.outer(-(rows @ leading), leading)
-    result[np.repeat(np.arange(len(nodes)), np.diff(rows.indptr)), rows.indices] += rows.data
-    if polynomial.hub_discount > 0:
-        result *= polynomial.discounts(operator)
-    return result
 
 
 def squared_row_lengths(operator: GraphOperator, polynomial: FilterPolynomial) -> np.ndarray:

@@ -5,6 +5,7 @@ Places are worked out here and not in a browser, so that the same node looks the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,9 +33,15 @@ class Way:
 
 def neighbours_of(graph: Graph, node: int) -> np.ndarray:
     """The numbers of the nodes that an edge joins to this one, in order and without itself."""
-    start, stop = graph.adjacency.indptr[node : node + 2]
-    around = np.unique(graph.adjacency.indices[start:stop])
+    around = np.unique(_linked(graph, node))
     return around[around != node]
+
+
+def _linked(graph: Graph, node: int) -> np.ndarray:
+    """The same as they are stored."""
+    start, stop = graph.adjacency.indptr[node : node + 2]
+    stored: np.ndarray = graph.adjacency.indices[start:stop]
+    return stored
 
 
 def rings(graph: Graph, node: int, labels: Mapping[int, str]) -> dict[str, Any]:
@@ -48,7 +55,7 @@ def rings(graph: Graph, node: int, labels: Mapping[int, str]) -> dict[str, Any]:
     for distance in range(1, _MOST_RINGS + 1):
         found: dict[int, int] = {}
         for parent in ring:
-            for other in neighbours_of(graph, parent).tolist():
+            for other in _linked(graph, parent).tolist():
                 if other not in kept:
                     found.setdefault(other, parent)
         room = min(MOST_DRAWN - len(kept), _FAR if distance == _MOST_RINGS else MOST_DRAWN)
@@ -87,15 +94,16 @@ def _places(
         for n, angle in zip(ring, wished.tolist(), strict=True):
             angles[n] = angle
             radius = distance / n_rings
-            places[n] = round(radius * np.cos(angle), 4), round(radius * np.sin(angle), 4)
+            places[n] = round(radius * math.cos(angle), 4), round(radius * math.sin(angle), 4)
     return places
 
 
 def _edges(graph: Graph, order: list[int]) -> list[list[int]]:
     """Pairs of places in ``order`` that an edge joins, those near the middle first."""
     block = graph.adjacency[order][:, order].tocoo()
-    pairs = {(min(a, b), max(a, b)) for a, b in zip(block.row, block.col, strict=True) if a != b}
-    return [[int(a), int(b)] for a, b in sorted(pairs)[:_MOST_EDGES]]
+    ends = np.stack([block.row, block.col], axis=1)[block.row != block.col]
+    pairs: list[list[int]] = np.unique(np.sort(ends, axis=1), axis=0)[:_MOST_EDGES].tolist()
+    return pairs
 
 
 def ways_to_labels(graph: Graph, node: int, labels: Mapping[int, str]) -> list[Way]:

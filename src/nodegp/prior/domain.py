@@ -23,7 +23,7 @@ from nodegp.operators import GraphOperator, operator_of
 from nodegp.preprocessing import Preprocessor
 from nodegp.prior.cache import ArrayCache
 from nodegp.prior.columns import FeatureColumns, ProductColumns
-from nodegp.prior.edges import LINKS, derived_graph, is_derived
+from nodegp.prior.edges import LINKS, derived_graph, filter_rows_centred, is_derived
 from nodegp.prior.inputs import cut
 from nodegp.prior.kept import (
     KeptColumns,
@@ -38,7 +38,6 @@ from nodegp.prior.lengths import random_signs
 from nodegp.propagation import (
     FilterPolynomial,
     filter_rows,
-    filter_rows_centred,
     filter_rows_dense,
     filter_rows_short,
     propagate,

@@ -3,11 +3,12 @@ need no label, and are worked out once for each graph.
 
 A relation that begins with ``@`` names them: ``@alike`` links nodes to those whose features are
 most alike, ``@both`` has these beside the graph's edges, and ``@links`` has the graph's edges over
-nodes whose only feature is which one they are.
+nodes whose only feature is which one they are; rows of its filters are made here too.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,9 +19,19 @@ from torch import Tensor
 from nodegp.budget import blocks, budget
 from nodegp.features import FeatureRows
 from nodegp.graph import Graph
-from nodegp.propagation import Countdown
+from nodegp.operators import GraphOperator
+from nodegp.propagation import Countdown, FilterPolynomial, filter_rows_short
 
-__all__ = ["ALIKE", "BOTH", "LINKS", "alike_cost", "derived_graph", "is_derived", "keep_derived"]
+__all__ = [
+    "ALIKE",
+    "BOTH",
+    "LINKS",
+    "alike_cost",
+    "derived_graph",
+    "filter_rows_centred",
+    "is_derived",
+    "keep_derived",
+]
 
 ALIKE, BOTH, LINKS = "@alike", "@both", "@links"
 _NEAREST = 10
@@ -116,3 +127,17 @@ def _inner(rows: FeatureRows, whole: Tensor | None, block: slice) -> Tensor:
         return whole[block] @ whole.mT
     some = rows.take(np.arange(block.start, block.stop)).dense().astype(np.float32)
     return torch.from_numpy(rows.times(some.T).T.copy())
+
+
+def filter_rows_centred(
+    operator: GraphOperator, polynomial: FilterPolynomial, nodes: np.ndarray
+) -> np.ndarray:
+    """Rows ``nodes`` of a centred F, (len(nodes), N), for an order of one or two: a few entries,
+    and what is taken from all of them."""
+    plain = replace(polynomial, centred=False, hub_discount=0.0)
+    rows, leading = filter_rows_short(operator, plain, nodes), polynomial.leading(operator)
+    result = np.multiply.outer(-(rows @ leading), leading)
+    result[np.repeat(np.arange(len(nodes)), np.diff(rows.indptr)), rows.indices] += rows.data
+    if polynomial.hub_discount > 0:
+        result *= polynomial.discounts(operator)
+    return result
