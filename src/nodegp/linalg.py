@@ -265,8 +265,8 @@ def sparse_product(
     matrix: Tensor, columns: Tensor, times: float, subtract: Tensor | None
 ) -> Tensor:
     """``times * matrix @ columns - subtract`` for a sparse matrix of torch's. The memory of
-    ``subtract`` is reused for the result. A column's result does not depend on which others there
-    are."""
+    ``subtract`` may be reused for the result. A column's result does not depend on which others
+    there are."""
     n_columns = columns.shape[1]
     if n_columns % _UNLIKE == 0 and n_columns < _MOST_UNLIKE:
         beside = None if subtract is None else pad(subtract, (0, 1))

@@ -1,8 +1,8 @@
 """The operator of a stored graph: rows of S by part, made once and read whenever they are needed.
 
 Products are those of :class:`nodegp.operators.MemoryOperator` to the bit: self-loops are in their
-place, weights come from degrees in double precision, and the same library sums
-each row in the same order.
+place, weights come from degrees in double precision, and the same library sums each row in the
+same order.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ScaledParts:
 
 
 def scipy_rows(rows: Tensor) -> sp.csr_array:
-    """The same sparse matrix, not a copy."""
+    """A sparse matrix of torch's for scipy, without a copy."""
     parts = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
     return sp.csr_array(parts, shape=tuple(rows.shape))
 

@@ -66,9 +66,7 @@ def choose_recipe(
     inducing points, which no sum of functions has, it is the one view that is best."""
     per_class = len(targets) / n_classes
     variance, bias = prior_variance(per_class), bias_variance(per_class)
-    n_latents = base.likelihood.n_latents(n_classes)
-    may_sum = settings.may_sum(base.likelihood, n_latents, len(nodes))
-    views = _ViewsAtLabels.of(domain, nodes, candidates(domain, per_class), base, may_sum)
+    views = _for_classes(domain, nodes, n_classes, base, settings)
 
     def by_labels(shares: np.ndarray) -> Weights:
         some = targets[views.some]
@@ -84,9 +82,7 @@ def anticipate(
     """Work out what :func:`choose_recipe` takes of labels at these nodes that does not depend on
     which they are, and keep it."""
     per_class = len(nodes) / n_classes
-    n_latents = base.likelihood.n_latents(n_classes)
-    may_sum = settings.may_sum(base.likelihood, n_latents, len(nodes))
-    views = _ViewsAtLabels.of(domain, nodes, candidates(domain, per_class), base, may_sum)
+    views = _for_classes(domain, nodes, n_classes, base, settings)
     with threads_for(len(views.some)):
         views.inverses(n_classes, prior_variance(per_class), bias_variance(per_class))
 
@@ -161,6 +157,15 @@ class _ViewsAtLabels:
         if self._inverses is None or self._inverses[0] != asked:
             self._inverses = asked, ridge_inverses(self.covariances, *asked)
         return self._inverses[1]
+
+
+def _for_classes(
+    domain: Domain, nodes: np.ndarray, n_classes: int, base: Recipe, settings: Settings
+) -> _ViewsAtLabels:
+    n_latents = base.likelihood.n_latents(n_classes)
+    may_sum = settings.may_sum(base.likelihood, n_latents, len(nodes))
+    looks = candidates(domain, len(nodes) / n_classes)
+    return _ViewsAtLabels.of(domain, nodes, looks, base, may_sum)
 
 
 def _choose(
