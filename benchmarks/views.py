@@ -19,7 +19,7 @@ import numpy as np
 
 import nodegp
 from nodegp import metrics
-from nodegp.model import classifier, selection, views, weighing
+from nodegp.model import calibration, classifier, selection, views, weighing
 from nodegp_paper.datasets import capped_split, without_small_classes
 from nodegp_paper.experiments.tasks.zoo import GRAPHS
 
@@ -55,8 +55,19 @@ def only(name: str) -> object:
     return changed(selection, "candidates", one)
 
 
-def unadjusted(proba: np.ndarray, labelled: np.ndarray, per_class: float) -> np.ndarray:
-    return labelled
+def unadjusted(
+    shown: np.ndarray, said: np.ndarray, y: np.ndarray, confidence: np.ndarray
+) -> np.ndarray:
+    labelled = np.bincount(y, confidence, len(shown))
+    return labelled / labelled.sum()
+
+
+def no_factors(said: np.ndarray, y: np.ndarray, *_: object) -> tuple[np.ndarray, np.ndarray]:
+    return np.ones(said.shape[2]), np.ones(said.shape[1:])
+
+
+def near_one(proba: np.ndarray) -> calibration.TemperaturePrior:
+    return calibration.TemperaturePrior(0.0, 1.0)
 
 
 @contextmanager
@@ -70,7 +81,8 @@ VARIANTS: dict[str, Change] = {
     "weighing at full power": lambda: changed(weighing, "_POWER", 1.0),
     "one amplitude": lambda: changed(weighing, "AMPLITUDES", (1.0, 1.0)),
     "labels' own class shares": lambda: changed(classifier, "class_shares", unadjusted),
-    "temperature near one": lambda: changed(classifier, "usual_temperature", lambda p: (0.0, 1.0)),
+    "no factors of classes": lambda: changed(classifier, "class_factors", no_factors),
+    "temperature near one": lambda: changed(classifier, "usual_temperature", near_one),
     "no far neighbours": lambda: without("far neighbours", "far links"),
     "no neighbours' neighbours": lambda: without("neighbours' neighbours"),
     "no links in common": lambda: without("links in common"),

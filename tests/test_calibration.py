@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
+from scipy.stats import t as student
 
 import nodegp
 from nodegp import GraphGPClassifier
@@ -14,7 +16,6 @@ from nodegp.kernels import Linear
 from nodegp.model.calibration import (
     TemperaturePrior,
     averaged,
-    class_shares,
     fit_temperatures,
     in_sets,
     least_probability,
@@ -141,22 +142,25 @@ def test_turns_count_as_one_in_the_mean():
     assert twice == pytest.approx(once, rel=1e-3)
 
 
-def test_the_mean_over_a_grid_in_plain_loops():
-    """Log losses with the prior, which may have two humps."""
+@pytest.mark.parametrize("degrees", [None, 2.0, 3.5])
+def test_the_mean_over_a_grid_in_plain_loops(degrees):
+    """Log losses with the prior, which may have two humps, and heavy tails."""
     said = np.stack([simplex(9, 3, seed) for seed in (1, 2)])
     y, confidence = draw(said[0], 4), np.linspace(0.2, 1.0, 9)
-    prior = TemperaturePrior(-0.7, 0.6, 0.2, 1.0, 0.8)
+    prior = TemperaturePrior(-0.7, 0.6, 0.2, 1.0, 0.8, degrees)
+    about = norm if degrees is None else student(degrees)
     found = fit_temperature_to(said, y, confidence, 1.5, prior)
 
-    def hump(t, mean, deviation):
-        return np.exp(-0.5 * ((np.log(t) - mean) / deviation) ** 2) / deviation
-
     def loss(t):
-        total = -np.log(0.8 * hump(t, -0.7, 0.6) + 0.2 * hump(t, 1.0, 0.8))
+        z = (np.log(t) + 0.7) / 0.6
+        near, far = about.pdf(z) / 0.6, norm.pdf(np.log(t), 1.0, 0.8)
+        total = -np.log(0.8 * near + 0.2 * far)
         for turn in said:
             for n in range(9):
                 powered = turn[n] ** (1.5 / t)
-                total -= confidence[n] * np.log(max(powered[y[n]] / powered.sum(), 1e-300)) / 2
+                total -= (
+                    0.8 * confidence[n] * np.log(max(powered[y[n]] / powered.sum(), 1e-300)) / 2
+                )
         return total
 
     logs = np.arange(-6.0, 2.31, 0.05)
@@ -217,7 +221,7 @@ def test_predictions_that_are_worth_nothing_are_flattened():
     flat, sharp = (
         fit_temperature_to(said[None], y, np.ones(20), 1.0, prior) for prior in (usual, without)
     )
-    assert flat > 1.2 * sharp
+    assert flat > 1.1 * sharp
     right = said.argmax(axis=1)  # where they are worth something, the chance of that is no matter
     with_it, without_it = (
         fit_temperature_to(said[None], right, np.ones(20), 1.0, prior) for prior in (usual, without)
@@ -398,92 +402,6 @@ def test_weighted_sets_cover_where_classes_are_labelled_more_often_than_they_occ
     assert np.mean(covered["none"]) > 0.93
 
 
-# --- shares of classes --------------------------------------------------------------------------
-
-
-def predictions(shares, labelled, n=20_000, spread=2.0, seed=0):
-    """Calibrated predictions for nodes whose classes have some shares, by a model whose labels had
-    others: what Bayes' rule says with the labels' shares as the prior."""
-    rng, c = np.random.default_rng(seed), len(shares)
-    y = rng.choice(c, n, p=shares)
-    seen = rng.normal(size=(n, c)) + spread * np.eye(c)[y]
-    proba = labelled * np.exp(spread * seen)
-    return proba / proba.sum(axis=1, keepdims=True), y
-
-
-def test_shares_go_half_the_way_where_predictions_are_clear():
-    truth, even = np.array([0.65, 0.25, 0.1]), np.full(3, 1 / 3)
-    ways = []
-    for spread in (1.0, 1.5, 2.5, 5.0):
-        proba, _ = predictions(truth, even, spread=spread)
-        ways.append(np.abs(class_shares(proba, even, 1e6) - even).max() / (truth - even).max())
-    assert ways == sorted(ways), "the clearer, the further"
-    assert ways[-1] == pytest.approx(0.5, abs=0.02)
-
-
-@pytest.mark.parametrize("spread", [1.5, 2.5])
-def test_shares_move_to_the_truth_where_labels_are_balanced_and_nodes_are_not(spread):
-    truth, even = np.array([0.65, 0.25, 0.1]), np.full(3, 1 / 3)
-    proba, y = predictions(truth, even, spread=spread)
-    few, many = (class_shares(proba, even, k) for k in (3, 1000))
-    for found in (few, many):
-        assert found.sum() == pytest.approx(1.0)
-        assert np.argsort(found).tolist() == [2, 1, 0]
-        # The labels' own shares stay in it, so it goes part of the way; and never past.
-        assert ((found - even) * (truth - even) > 0).all()
-        assert (np.abs(found - even) < np.abs(truth - even) + 0.02).all()
-    assert np.abs(many - truth).max() < np.abs(few - truth).max()
-    # And predictions are the better for it.
-    plain, better = log_loss(proba, y), log_loss(weighted(proba, many / even), y)
-    assert better < plain
-
-
-@pytest.mark.parametrize("shares", [(0.6, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3)])
-def test_shares_of_labels_drawn_at_random_stay_as_they_are(shares):
-    proba, _ = predictions(np.array(shares), np.array(shares))
-    for per_class in (3, 20, 500):
-        found = class_shares(proba, np.array(shares), per_class)
-        assert found == pytest.approx(np.array(shares), abs=0.01)
-
-
-def test_a_class_without_labels_has_no_share():
-    labelled = np.array([0.5, 0.0, 0.5])
-    proba, _ = predictions(np.array([0.6, 0.2, 0.2]), np.full(3, 1 / 3))
-    found = class_shares(proba, labelled, 20)
-    assert found[1] == 0
-    assert found.sum() == pytest.approx(1.0)
-    assert found[0] > 0.5
-    assert class_shares(proba, np.array([0.0, 1.0, 0.0]), 20).tolist() == [0, 1, 0]
-
-
-def test_hopeless_predictions_move_nothing():
-    """Almost the same everywhere, a little above the labels' shares for one class: with nothing to
-    hold it, that class would have them all."""
-    even = np.full(4, 0.25)
-    proba = np.tile([0.28, 0.24, 0.24, 0.24], (5000, 1))
-    assert class_shares(proba, even, 3) == pytest.approx(even, abs=0.01)
-    assert class_shares(np.tile(even, (10, 1)), even, 20) == pytest.approx(even)
-
-
-@given(c=st.integers(2, 5), per_class=st.floats(1, 100), seed=st.integers(0, 500))
-def test_shares_are_a_fixed_point(c, per_class, seed):
-    """By the definition, in plain loops."""
-    rng = np.random.default_rng(seed)
-    proba, own = simplex(40, c, seed), rng.dirichlet(np.full(c, 5.0))
-    found = class_shares(proba, own, per_class)
-    assert found.sum() == pytest.approx(1.0)
-    doubt = np.mean([-sum(p * np.log(p) for p in row) for row in proba]) / np.log(c)
-    keep = (1 + 5 / per_class) / (1 - doubt)
-    adjusted = np.zeros(c)
-    for row in proba:
-        values = [p * share / at for p, share, at in zip(row, found, own, strict=True)]
-        adjusted += np.array(values) / sum(values) / len(proba)
-    assert found == pytest.approx((adjusted + keep * own) / (1 + keep), abs=1e-5)
-    names = rng.permutation(c)
-    renamed = class_shares(proba[:, names], own[names], per_class)
-    assert renamed == pytest.approx(found[names], abs=1e-5)
-
-
 def test_weights_of_one_change_nothing():
     proba = simplex(5, 3)
     assert weighted(proba, np.ones(3)) is proba
@@ -533,7 +451,7 @@ def test_class_weights_are_shares_by_the_labels_own():
     assert (plain.class_weights_ == 1).all()
     assert plain.temperature_ == 1
     calm = averaged(plain.predict_proba(), model.temperature_, model.model_.temperature_spread)
-    expected = weighted(calm, model.class_weights_)
+    expected = weighted(calm, model.class_weights_ * model.model_.class_factors)
     least = least_probability(13, 3)
     np.testing.assert_allclose(model.predict_proba(), mixed(expected, least), atol=1e-9)
     assert model.model_.least_proba == least

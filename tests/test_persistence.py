@@ -399,7 +399,7 @@ def test_the_file_is_arrays_and_json(saved, monkeypatch):
     )
     description = json.loads(header["__metadata__"]["nodegp"])
     assert description["format"] == "nodegp-model"
-    assert description["version"] == 4
+    assert description["version"] == 5
 
 
 ODD_NAMES = ["", "a", "é", "日本", "😀", "two\nlines", 'q"uote', "\x00\x01", "\ud800"]

@@ -40,7 +40,7 @@ from nodegp.rows import Rows
 __all__ = ["ModelFileError", "checksum", "is_model_file", "load", "save"]
 
 FORMAT = "nodegp-model"
-VERSION = 4
+VERSION = 5
 
 _ESTIMATORS: dict[str, Any] = {
     kind.__name__: kind for kind in (GraphGPClassifier, GraphGPRegressor)

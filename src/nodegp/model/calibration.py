@@ -1,10 +1,10 @@
-"""Probabilities to be trusted, without a validation set: a temperature, shares of classes, sets.
+"""Probabilities to be trusted, without a validation set: a temperature, and sets of classes.
 
 Predictions of labelled nodes without their labels come with the posterior at no cost. The
-temperature that makes them score best is applied to every prediction; how often each class is
-predicted tells how common it is, which labels that an expert chose do not; and how unlikely the
-model finds the true classes tells how many classes a set needs to hold. No class is ever ruled out:
-a few dozen labels cannot show that something never happens.
+temperature that makes them score best is applied to every prediction; and how unlikely the model
+finds the true classes tells how many classes a set needs to hold. No class is ever ruled out: a few
+dozen labels cannot show that something never happens. How common classes are:
+:mod:`nodegp.model.frequencies`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import gammaln
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
@@ -21,7 +22,6 @@ __all__ = [
     "TemperaturePrior",
     "Temperatures",
     "averaged",
-    "class_shares",
     "fit_temperatures",
     "in_sets",
     "least_probability",
@@ -36,14 +36,16 @@ __all__ = [
 _SMALLEST = 1e-300
 _LOG_TEMPERATURES = np.arange(-6.0, 2.31, 0.05)
 # Of log T, for probabilities whose logs have a known spread: by how much it is below the log of
-# that spread as a rule, and how far it strays.
-_BELOW, _STRAYS = 0.77, 0.5
+# that spread as a rule, and how far it strays: little on most graphs, and far on some.
+_BELOW, _STRAYS, _DEGREES = 0.74, 0.25, 2.0
+# The power of the labels' probability that counts: what is said of one without it is a little more
+# by chance than its probability tells.
+_POWER = 0.8
 # And of predictions that are worth nothing: how often that is so, and by how much log T is above.
 _HOPELESS, _ABOVE = 0.03, 1.0
 # Where means over log T are taken, in standard deviations, and with which weights: those that are
 # right for all polynomials up to the fifth degree.
 _PLACES, _WEIGHTS = (-(3.0**0.5), 0.0, 3.0**0.5), (1 / 6, 2 / 3, 1 / 6)
-_STEPS = 100
 # What every class keeps: a quarter of a label among those there are and some more, and of a node no
 # more than this in all.
 _QUARTER, _MORE, _MOST = 0.25, 15, 0.05
@@ -111,18 +113,21 @@ def sharpness(proba: np.ndarray) -> float:
 
 
 class TemperaturePrior(NamedTuple):
-    """What is known of log T before any label: normal about ``usual``, and with a small chance far
-    above it, where there is nothing to know and predictions should say so."""
+    """What is known of log T before any label: normal or Student's t about ``usual``, and with a
+    small chance far above it, where there is nothing to know and predictions should say so."""
 
     usual: float
     spread: float
     hopeless: float = 0.0  # the chance that predictions are worth nothing
     at: float = 0.0  # log T there
     around: float = 1.0
+    degrees: float | None = None  # of freedom of Student's t, which may stray far
 
     def log_density(self, log_temperature: np.ndarray) -> np.ndarray:
         """Up to a constant."""
         near = _log_normal(log_temperature, self.usual, self.spread)
+        if self.degrees is not None:
+            near = _log_student(log_temperature, self.usual, self.spread, self.degrees)
         if self.hopeless == 0.0:
             return near
         far = _log_normal(log_temperature, self.at, self.around)
@@ -131,6 +136,14 @@ class TemperaturePrior(NamedTuple):
 
 def _log_normal(x: np.ndarray, mean: float, deviation: float) -> np.ndarray:
     result: np.ndarray = -0.5 * ((x - mean) / deviation) ** 2 - np.log(deviation)
+    return result
+
+
+def _log_student(x: np.ndarray, mean: float, scale: float, degrees: float) -> np.ndarray:
+    half = degrees / 2
+    constant = gammaln(half + 0.5) - gammaln(half) - 0.5 * np.log(half)  # beside a normal's
+    squares = ((x - mean) / scale) ** 2
+    result: np.ndarray = constant - np.log(scale) - (half + 0.5) * np.log1p(squares / degrees)
     return result
 
 
@@ -174,7 +187,7 @@ def fit_temperatures(
         of_truth = power * of_label - sums.log_()
         if least > 0:
             of_truth = (least + (1.0 - left_out.shape[2] * least) * of_truth.exp_()).log_()
-        each[block] = confidence * of_truth.mean(1).numpy()
+        each[block] = _POWER * confidence * of_truth.mean(1).numpy()
     total = (prior.log_density(_LOG_TEMPERATURES) + each.sum(axis=1))[:, None]
     total = np.concatenate([total, total - each], axis=1)
     chances = np.exp(total - total.max(axis=0))
@@ -190,34 +203,7 @@ def usual_temperature(proba: np.ndarray) -> TemperaturePrior:
     far too modest, by a factor that differs between graphs; but tempered as it should be, it is
     about as sharp on all of them, if there is anything to know."""
     own = sharpness(proba)
-    return TemperaturePrior(own - _BELOW, _STRAYS, _HOPELESS, own + _ABOVE, 1.0)
-
-
-def class_shares(proba: np.ndarray, labelled: np.ndarray, labels_per_class: float) -> np.ndarray:
-    """How common each class is, (C,), from predictions for nodes in general and the shares of
-    classes among the labels that these were made with; zero for classes without a label.
-
-    Predictions are adjusted to shares and shares to predictions until both agree (Saerens, Latinne
-    and Decaestecker 2002). The labels' own shares are kept in it with a weight of one and more, the
-    fewer labels there are and the more predictions are doubt: an expert's choice says something
-    too.
-    """
-    known = labelled > 0
-    own, shown = labelled[known], proba[:, known]
-    if len(own) < 2:
-        return labelled
-    doubt = -(shown * np.log(np.maximum(shown, _SMALLEST))).sum(axis=1).mean() / np.log(len(own))
-    keep = (1.0 + 5.0 / max(labels_per_class, 1e-9)) / max(1.0 - doubt, 1e-3)
-    shares = own
-    for _ in range(_STEPS):
-        adjusted = shown * (shares / own)
-        adjusted /= np.maximum(adjusted.sum(axis=1, keepdims=True), _SMALLEST)
-        before, shares = shares, (adjusted.mean(axis=0) + keep * own) / (1.0 + keep)
-        if np.abs(shares - before).max() < 1e-6:
-            break
-    result = np.zeros(len(labelled))
-    result[known] = shares
-    return result
+    return TemperaturePrior(own - _BELOW, _STRAYS, _HOPELESS, own + _ABOVE, 1.0, _DEGREES)
 
 
 def set_threshold(

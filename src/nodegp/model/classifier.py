@@ -20,7 +20,6 @@ from nodegp.linalg import threads_for
 from nodegp.model.calibration import (
     TemperaturePrior,
     averaged,
-    class_shares,
     fit_temperatures,
     least_probability,
     mixed,
@@ -36,6 +35,7 @@ from nodegp.model.fitted import (
     fit_posterior,
     silent,
 )
+from nodegp.model.frequencies import class_factors, class_shares
 from nodegp.model.groups import STAY, dealt_groups, growth
 from nodegp.model.recipe import Recipe
 from nodegp.model.selection import anticipate, choose_recipe
@@ -67,6 +67,9 @@ class FittedClassifier(FittedModel):
     temperature: float  # 1.0 unless calibrated
     # (C,) how much more common a class is than among the labels; ones unless calibrated
     class_weights: np.ndarray
+    # (C,) what else probabilities are multiplied with, as labels left out are taken for a class
+    # more or less often than they are of it; ones unless calibrated
+    class_factors: np.ndarray
     selection: tuple[Score, ...] = ()  # what each view is worth, if there was a choice
     has_default_kernel: bool = True  # where there was a choice: else it is the user's
     least_proba: float = 0.0  # what every class has at least; 0 unless calibrated
@@ -75,7 +78,8 @@ class FittedClassifier(FittedModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         labels, n_classes = self.observations.labels, len(self.classes)
-        check_shapes(self, {"O": len(labels)}, classes="C", loo_proba="O C", class_weights="C")
+        numbers = {"loo_proba": "O C", "class_weights": "C", "class_factors": "C"}
+        check_shapes(self, {"O": len(labels)}, classes="C", **numbers)
         require(np.array_equal(np.unique(self.classes), self.classes), "classes are not sorted")
         is_class = (
             np.isin(labels, self.classes).all() and labels.dtype.kind == self.classes.dtype.kind
@@ -88,7 +92,8 @@ class FittedClassifier(FittedModel):
         require(is_proba, "leave-one-out predictions are no probabilities")
         require(self.temperature > 0, f"the temperature is {self.temperature}")
         require(self.temperature_spread >= 0, f"the spread is {self.temperature_spread}")
-        require((self.class_weights > 0).all(), "a class has no weight")
+        weights = self.class_weights, self.class_factors
+        require(all((each > 0).all() for each in weights), "a class has no weight")
         least = self.least_proba
         require(0 <= least * n_classes <= 1, f"the least probability is {least}")
 
@@ -110,7 +115,7 @@ class FittedClassifier(FittedModel):
 
     def _calibrated(self, plain: np.ndarray, marginals: Marginals) -> np.ndarray:
         proba = averaged(plain, self.temperature, self.temperature_spread)
-        proba = weighted(proba, self.class_weights)
+        proba = weighted(proba, self.class_weights * self.class_factors)
         if self.least_proba > 0:
             # Where no label leads to a node, a temperature would make much of the little that a
             # bias says, and weights of classes are those of nodes that labels do lead to.
@@ -253,6 +258,7 @@ def fit_classifier(
         loo_proba=left_out.mean(axis=0),
         temperature=1.0,
         class_weights=np.ones(len(classes)),
+        class_factors=np.ones(len(classes)),
     )
     return _calibrate(plain, domain, groups, left_out, pooled) if recipe.calibrate else plain
 
@@ -288,25 +294,32 @@ def _calibrate(
         prior = usual_temperature(left_out[0] if everywhere is None else everywhere)
     else:
         prior = TemperaturePrior(*model.likelihood.temperature_prior)
-    counted = model.observations.confidence * (groups[0] != STAY)
+    confidence = model.observations.confidence
+    counted = confidence * (groups[0] != STAY)
     more = growth(targets)
     least = least_probability(len(targets), n_classes)
     found = fit_temperatures(left_out, targets, counted, more, prior, least)
+    factors, of_others = class_factors(left_out, targets, counted, found.by_all / more)
     weights = np.ones(n_classes)
     if everywhere is not None:
-        labelled = np.bincount(targets, minlength=n_classes) / len(targets)
-        calm = averaged(everywhere, found.by_all, found.spread)
-        shares = class_shares(calm, labelled, len(targets) / n_classes)
+        shown = weighted(averaged(everywhere, found.by_all, found.spread), factors)
+        said = [averaged(proba, found.by_all / more, found.spread) for proba in left_out]
+        said_of_labels = weighted(np.mean(said, axis=0), factors)
+        labelled = np.bincount(targets, confidence, n_classes) / confidence.sum()
+        shares = class_shares(shown.mean(axis=0), said_of_labels, targets, confidence)
         np.divide(shares, labelled, out=weights, where=labelled > 0)
-    # To be believed, what is said of a label owes nothing to it: neither weights nor temperature.
+    # To be believed, what is said of a label owes nothing to it: neither weights, temperature nor
+    # factors.
     unseen = left_out if pooled is None else without_own_say(left_out, pooled)
     temperatures, spreads = found.by_others[:, None] / more, found.spreads[:, None]
     calm = np.mean([averaged(proba, temperatures, spreads) for proba in unseen], axis=0)
+    calm = weighted(calm, of_others)
     return replace(
         model,
         temperature=found.by_all,
         temperature_spread=found.spread,
         class_weights=weights,
+        class_factors=factors,
         loo_proba=mixed(weighted(calm, weights), least),
         least_proba=least,
     )
