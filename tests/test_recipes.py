@@ -431,6 +431,7 @@ def test_the_fewer_the_labels_the_further():
     assert [bias_variance(n) for n in (1, 5, 20, 1000)] == pytest.approx(
         [0.0332, 0.1329, 0.6, 0.6], rel=1e-3
     )
+    assert bias_variance(20, is_featureless=True) < 0.5 * bias_variance(20)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ Kernels = Kernel | tuple[Kernel, ...]  # one for each function, where h is a sum
 # Prior variances of h: of what features say, and of a bias shared by all nodes; and the share of a
 # node's own features in the first, where there is another.
 _VARIANCE, _BIAS, _OWN = 1.75, 0.6, 0.15
+_FEATURELESS_BIAS = 0.2  # the share of a bias that is left without features
 _LARGEST = 3.0  # the first grows to this with the labels, which show more of h
 _TELEPORTS = np.array([0.02, 0.03, 0.04, 0.06, 0.085])
 MANY_LABELS = 20.0  # per class
@@ -178,9 +179,12 @@ def prior_variance(labels_per_class: float) -> float:
     return float(np.clip(_VARIANCE * labels_per_class / MANY_LABELS, _VARIANCE, _LARGEST))
 
 
-def bias_variance(labels_per_class: float) -> float:
-    """That of a bias: about in proportion to the labels per class, in the steps of teleport."""
-    return float(_BIAS * (teleport(labels_per_class) / _TELEPORTS[-1]) ** 2)
+def bias_variance(labels_per_class: float, is_featureless: bool = False) -> float:
+    """That of a bias: about in proportion to the labels per class, in the steps of teleport; and
+    less without features, where edges alone tell classes apart by far less than one, and a
+    temperature would make much of a bias."""
+    share = (teleport(labels_per_class) / _TELEPORTS[-1]) ** 2
+    return float(_BIAS * share * (_FEATURELESS_BIAS if is_featureless else 1.0))
 
 
 def default_kernel(

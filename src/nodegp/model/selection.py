@@ -65,7 +65,8 @@ def choose_recipe(
     ``base`` has the parts that do not depend on them. With a kernel of the user's in it, or
     inducing points, which no sum of functions has, it is the one view that is best."""
     per_class = len(targets) / n_classes
-    variance, bias = prior_variance(per_class), bias_variance(per_class)
+    variance = prior_variance(per_class)
+    bias = bias_variance(per_class, domain.is_featureless)
     views = _for_classes(domain, nodes, n_classes, base, settings)
 
     def by_labels(shares: np.ndarray) -> Weights:
@@ -84,7 +85,8 @@ def anticipate(
     per_class = len(nodes) / n_classes
     views = _for_classes(domain, nodes, n_classes, base, settings)
     with threads_for(len(views.some)):
-        views.inverses(n_classes, prior_variance(per_class), bias_variance(per_class))
+        bias = bias_variance(per_class, domain.is_featureless)
+        views.inverses(n_classes, prior_variance(per_class), bias)
 
 
 def choose_regression(
