@@ -3,9 +3,10 @@
     python benchmarks/label.py            # Cora, and a synthetic text graph of 20,000 nodes
     python benchmarks/label.py --answers 50 --graphs cora
 
-The expert answers at once and never thinks, so that nothing can be worked out ahead. Where the
-page is faster than 70 ms, the expert waits until the same key is not taken for a bounce of the one
-before. Times of the model's own work are of the same run. Needs chromium and Playwright.
+The expert answers at once and never thinks, so that no answer is worked out ahead. Where the page
+is faster than 70 ms, the expert waits until the same key is not taken for a bounce of the one
+before; what the next label takes whatever it is may be worked out by then, some milliseconds. Times
+of the model's own work are of the same run. Needs chromium and Playwright.
 """
 
 from __future__ import annotations

@@ -350,3 +350,18 @@ def test_a_reply_is_not_held_back():
 
     asyncio.run(look())
     assert found == [1]
+
+
+def test_what_is_worked_out_ahead_does_not_need_what_was_worked_out_before(server, monkeypatch):
+    """Notes are written and likely answers tried, though the first step failed."""
+    done = []
+
+    def fail():
+        done.append("anticipate")
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(server.session, "anticipate", fail)
+    monkeypatch.setattr(server.session, "note", lambda: done.append("note"))
+    monkeypatch.setattr(server.session, "ahead", lambda: done.append("ahead"))
+    asyncio.run(server._when_idle())
+    assert done == ["anticipate", "note", "ahead"]

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from labelling import answer, open_session, two_groups
 from nodegp import Graph, GraphGPClassifier
 from nodegp.filters import PageRank
+from nodegp.model.weighing import ridge_inverses
 from nodegp.operators import operator_of
 
 
@@ -75,6 +76,23 @@ def test_what_a_label_takes_is_done_before_the_answer():
         assert products(other) == before
         np.testing.assert_array_equal(model.predict_proba(), plain.predict_proba())
         assert model.selection_ == plain.selection_
+
+
+def test_inverses_wait_for_the_label_where_a_class_has_none_yet(monkeypatch):
+    graph, y = text_graph()
+    node = int(np.flatnonzero(y < 0)[0])
+    model = GraphGPClassifier(random_state=0).fit(graph, y, classes=[0, 1, 2, 3])
+    made = []
+
+    def counting(*asked):
+        made.append(asked)
+        return ridge_inverses(*asked)
+
+    monkeypatch.setattr("nodegp.model.selection.ridge_inverses", counting)
+    model.model_.anticipate(node)
+    assert len(made) == 1
+    model.update([node], [1])
+    assert len(made) == 1
 
 
 def test_a_model_that_leaves_nothing_open_has_nothing_to_anticipate():

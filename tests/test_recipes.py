@@ -1,5 +1,7 @@
 """The default model: which views it has of a graph, how they are weighed, and what comes of it."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -481,3 +483,19 @@ def test_covariances_that_were_kept_are_those_of_a_new_graph():
     nodes = np.array([2, 3, 17, 40, 41])
     grown, fresh = (label_covariances(looks, domain, nodes) for domain in domains)
     assert grown.numpy() == pytest.approx(fresh.numpy(), rel=1e-9, abs=1e-12)
+
+
+@dataclass(frozen=True, eq=True)
+class Stretched(RBF):
+    """A kernel with an array in it, so that `==` of two of them is no truth value."""
+
+    along: np.ndarray = field(default_factory=lambda: np.ones(3))
+
+
+def test_kernels_with_arrays_are_told_apart_between_fits():
+    graph, y = graph_of(0, alike=0.8, n=60)
+    shown, fits = some_labels(y, 5), []
+    for along in (np.ones(3), np.ones(3)):
+        model = GraphGPClassifier(kernel=Stretched(along=along)).fit(graph, shown)
+        fits.append(model.predict_proba())
+    np.testing.assert_array_equal(*fits)

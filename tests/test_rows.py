@@ -292,3 +292,12 @@ def test_room_for_more_rows_is_used():
     second = first.with_rows(np.array([6]), np.ones((1, 3)))
     assert np.shares_memory(first.values, second.values)
     assert second.n_bytes >= second.values.nbytes
+
+
+def test_lengths_asked_for_without_gradients_do_not_lose_them():
+    values = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    rows = Rows(values)
+    with torch.no_grad():
+        rows.squared_norms()
+    rows.squared_norms().sum().backward()
+    torch.testing.assert_close(values.grad, 2 * values.detach())

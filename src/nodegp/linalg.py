@@ -56,8 +56,8 @@ _ONE_THREAD = 256
 _NODES = 8  # that values are carried between in about the time of one more row of a matrix
 _ROWS = 2048  # of a long matrix that are multiplied at a time: they stay in the cache
 _WORTH_A_THREAD = 112  # rows from which on a factorisation takes longer than starting a thread
-# With AVX-512, MKL sums the rows of a sparse matrix in another order where the columns that it is
-# multiplied with are a multiple of so many, and few.
+# On some processors with AVX-512, MKL sums the rows of a sparse matrix in another order where it is
+# multiplied with few columns whose number is a multiple of this.
 _UNLIKE, _MOST_UNLIKE = 4, 32
 _spare: ContextVar[int] = ContextVar("spare", default=1)  # threads of torch that are not in use
 

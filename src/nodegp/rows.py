@@ -94,8 +94,9 @@ class Rows:
         if (known := vars(self).get("_squared_norms")) is not None:
             return known
         squares = self._new_squared_norms()
-        if not squares.requires_grad:  # asked for by every kernel
-            vars(self)["_squared_norms"] = squares
+        made_of = (self.values, self.centre, self.sketch)
+        if not any(isinstance(part, Tensor) and part.requires_grad for part in made_of):
+            vars(self)["_squared_norms"] = squares  # asked for by every kernel
         return squares
 
     def _new_squared_norms(self) -> Tensor:

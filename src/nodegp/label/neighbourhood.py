@@ -38,7 +38,7 @@ def neighbours_of(graph: Graph, node: int) -> np.ndarray:
 
 
 def _linked(graph: Graph, node: int) -> np.ndarray:
-    """The same as they are stored."""
+    """The other ends of a node's edges as they are stored, itself among them if it has a loop."""
     start, stop = graph.adjacency.indptr[node : node + 2]
     stored: np.ndarray = graph.adjacency.indices[start:stop]
     return stored

@@ -158,7 +158,7 @@ class FittedClassifier(FittedModel):
 
     def update(self, observations: Observations, report: Report = silent) -> FittedClassifier:
         classes = merged_classes(self.classes, observations.labels)
-        if self.selection and self.has_default_kernel:
+        if self._chooses_views:
             # As a new fit would have it: what views are worth shows as labels come in.
             domain, base = self.domain(), self._open_recipe
             with threads_for(len(observations.labels), domain.n_nodes):
@@ -173,7 +173,7 @@ class FittedClassifier(FittedModel):
     def anticipate(self, node: int) -> None:
         """Work out what an update with a label of this node takes whatever the label is: the update
         then takes less time."""
-        if not (self.selection and isinstance(self.recipe.filter, Views)):
+        if not (self._chooses_views and isinstance(self.recipe.filter, Views)):
             return
         domain = self.domain()
         nodes = np.union1d(self.observations.nodes, [node])
@@ -182,6 +182,11 @@ class FittedClassifier(FittedModel):
             if domain.n_nodes <= FEW_NODES:  # which are all predicted by a fit
                 everyone = self.prior.at(domain, np.arange(domain.n_nodes))
                 self.prior.cross(everyone, self.prior.to_learn(domain, nodes))
+
+    @property
+    def _chooses_views(self) -> bool:
+        """Whether an update weighs the views anew."""
+        return bool(self.selection) and self.has_default_kernel
 
     @property
     def _open_recipe(self) -> Recipe:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from nodegp.identity import fingerprint
 from nodegp.kernels import Kernel
 from nodegp.linalg import threads_for
 from nodegp.model.fitted import Report, Settings, silent
@@ -70,9 +71,8 @@ def choose_recipe(
     views = _for_classes(domain, nodes, n_classes, base, settings)
 
     def by_labels(shares: np.ndarray) -> Weights:
-        some = targets[views.some]
-        inverses = views.inverses(int(some.max()) + 1, variance, bias)
-        return weigh(views.covariances, some, shares, variance, bias, inverses)
+        inverses = views.inverses(n_classes, variance, bias)
+        return weigh(views.covariances, inverses, targets[views.some], n_classes, shares)
 
     return _choose(domain, views, by_labels, variance, bias, base, report)
 
@@ -119,7 +119,7 @@ class _ViewsAtLabels:
 
     looks: list[Candidate]
     nodes: list[int]
-    kernel: Kernel | None  # the user's, in the place of those of the views
+    kernel: str  # the user's, in the place of those of the views, by what it is made of
     may_sum: bool
     some: np.ndarray  # those of the nodes that views are weighed by
     covariances: Tensor  # (V, some, some)
@@ -138,7 +138,8 @@ class _ViewsAtLabels:
         if not may_sum:
             looks = [look for look in looks if look.view.relation is None]
         kernel = base.kernel if isinstance(base.kernel, Kernel) else None
-        asked = looks, nodes.tolist(), kernel, may_sum
+        known_by = "" if kernel is None else fingerprint(kernel.to_dict())
+        asked = looks, nodes.tolist(), known_by, may_sum
         key = "views at labels", domain.mark
         kept = domain.cache.get(key)
         if isinstance(kept, cls) and (kept.looks, kept.nodes, kept.kernel, kept.may_sum) == asked:
@@ -156,9 +157,10 @@ class _ViewsAtLabels:
     def inverses(self, n_classes: int, variance: float, bias: float) -> Tensor:
         """What weighing makes of them before it looks at a label."""
         asked = n_classes, variance, bias
-        if self._inverses is None or self._inverses[0] != asked:
-            self._inverses = asked, ridge_inverses(self.covariances, *asked)
-        return self._inverses[1]
+        kept = self._inverses
+        if kept is None or kept[0] != asked:
+            kept = self._inverses = asked, ridge_inverses(self.covariances, *asked)
+        return kept[1]
 
 
 def _for_classes(

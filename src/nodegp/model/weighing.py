@@ -73,24 +73,16 @@ def _noise(n_classes: int) -> float:
 
 
 def weigh(
-    kernels: Tensor,
-    targets: np.ndarray,
-    shares: np.ndarray,
-    variance: float,
-    bias: float,
-    inverses: Tensor | None = None,
+    kernels: Tensor, inverses: Tensor, targets: np.ndarray, n_classes: int, shares: np.ndarray
 ) -> Weights:
     """Weights of views from the covariances (V, O, O) that they give the labelled nodes, each with
-    variances near one. ``shares`` (V,) are what they get before any label; ``inverses`` are what
-    :func:`ridge_inverses` gives, if they are there."""
-    n_classes = int(targets.max()) + 1
+    variances near one, and :func:`ridge_inverses` of these. ``shares`` (V,) are what views get
+    before any label."""
     order = kernels.mean(0).sum(1).numpy()
     groups = [dealt_groups(targets, order, turn) for turn in range(_TURNS)]
     judged = np.flatnonzero(groups[0] != STAY)
     if len(judged) < 2:
         return Weights(shares / shares.sum(), 1.0, None)
-    if inverses is None:
-        inverses = ridge_inverses(kernels, n_classes, variance, bias)
     every = left_out_scores(inverses, targets, n_classes, groups)
     lost = _losses(every[:, :, judged].flatten(0, 1), targets[judged]).numpy()
     by_label = np.zeros((len(AMPLITUDES), len(kernels), len(targets)))

@@ -234,7 +234,7 @@ class Domain:
         if self.is_featureless and not polynomial.centred:
             return filter_rows(operator, polynomial, nodes)
         check_size(len(nodes), self.n_columns)
-        if self.is_featureless and polynomial.order <= _SHORT:
+        if self.is_featureless and polynomial.order <= _LINKS:
             return filter_rows_centred(operator, polynomial, nodes)
         if self.is_featureless:  # what a centre is taken from has an entry for every node
             result = np.empty((len(nodes), self.n_nodes))

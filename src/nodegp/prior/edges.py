@@ -132,8 +132,8 @@ def _inner(rows: FeatureRows, whole: Tensor | None, block: slice) -> Tensor:
 def filter_rows_centred(
     operator: GraphOperator, polynomial: FilterPolynomial, nodes: np.ndarray
 ) -> np.ndarray:
-    """Rows ``nodes`` of a centred F, (len(nodes), N), for an order of one or two: a few entries,
-    and what is taken from all of them."""
+    """Rows ``nodes`` of a centred F, (len(nodes), N), for an order of one: a few entries, less what
+    is taken from all places."""
     plain = replace(polynomial, centred=False, hub_discount=0.0)
     rows, leading = filter_rows_short(operator, plain, nodes), polynomial.leading(operator)
     result = np.multiply.outer(-(rows @ leading), leading)

@@ -154,12 +154,18 @@ class LabelServer:
         """What can wait until the page is drawn, or until the expert is thinking."""
         try:
             await asyncio.sleep(_SENT)
-            await self._run(self.session.anticipate)
+            await self._anticipated()
             await asyncio.sleep(_IDLE)
             await self._run(self.session.note)
             await self._run(self.session.ahead)
         except Exception:  # none of it matters to what was said
             _log.exception("working ahead failed")
+
+    async def _anticipated(self) -> None:
+        try:
+            await self._run(self.session.anticipate)
+        except Exception:  # notes and likely answers do not need it
+            _log.exception("what the next label takes was not worked out before it")
 
     # --- news -----------------------------------------------------------------------------------
 
