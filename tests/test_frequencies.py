@@ -64,13 +64,16 @@ def test_shares_move_to_the_truth_where_labels_are_balanced_and_nodes_are_not(sp
 
 
 @pytest.mark.parametrize("shares", [(0.6, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3)])
-def test_shares_of_labels_drawn_at_random_stay_about_as_they_are(shares):
+@pytest.mark.parametrize("n", [100, 400])
+def test_shares_of_labels_drawn_at_random_are_nearer_to_the_truth_than_their_own(shares, n):
     shares = np.array(shares)
     proba, _ = drawn(shares, 20_000, 3, prior=shares)
-    said, y = drawn(shares, 400, 3, prior=shares, seed=1)
-    found = class_shares(proba.mean(axis=0), said, y, np.ones(400))
-    own = np.bincount(y) / 400
-    assert np.abs(found - shares).max() < np.abs(own - shares).max() + 0.01
+    shown, off, own = proba.mean(axis=0), [], []
+    for seed in range(1, 31):
+        said, y = drawn(shares, n, 3, prior=shares, seed=seed)
+        off.append(np.abs(class_shares(shown, said, y, np.ones(n)) - shares).max())
+        own.append(np.abs(np.bincount(y) / n - shares).max())
+    assert np.mean(off) < 0.9 * np.mean(own)
 
 
 def test_predictions_that_say_nothing_move_nothing():
@@ -107,7 +110,7 @@ def test_shares_are_the_least_squares_of_their_docstring(c, per_class, seed):
     def squares(q):
         return (
             len(y) * (((shown - q @ taken) ** 2) / shown).sum()
-            + 30 * (((q - own) ** 2) / own).sum()
+            + 12 * (((q - own) ** 2) / own).sum()
         )
 
     one = {"type": "eq", "fun": lambda q: q.sum() - 1}

@@ -37,12 +37,12 @@ _SMALLEST = 1e-300
 _LOG_TEMPERATURES = np.arange(-6.0, 2.31, 0.05)
 # Of log T, for probabilities whose logs have a known spread: by how much it is below the log of
 # that spread as a rule, and how far it strays: little on most graphs, and far on some.
-_BELOW, _STRAYS, _DEGREES = 0.74, 0.25, 2.0
-# The power of the labels' probability that counts: what is said of one without it is a little more
-# by chance than its probability tells.
-_POWER = 0.8
+_BELOW, _STRAYS, _DEGREES = 0.74, 0.25, 1.0
+# Labels left out count for less than as many that a model never saw: predictions without them have
+# nearly all other labels in common, and err together. By as much as if these were so many more.
+_IN_COMMON = 25
 # And of predictions that are worth nothing: how often that is so, and by how much log T is above.
-_HOPELESS, _ABOVE = 0.03, 1.0
+_HOPELESS, _ABOVE = 0.06, 1.0
 # Where means over log T are taken, in standard deviations, and with which weights: those that are
 # right for all polynomials up to the fifth degree.
 _PLACES, _WEIGHTS = (-(3.0**0.5), 0.0, 3.0**0.5), (1 / 6, 2 / 3, 1 / 6)
@@ -187,15 +187,22 @@ def fit_temperatures(
         of_truth = power * of_label - sums.log_()
         if least > 0:
             of_truth = (least + (1.0 - left_out.shape[2] * least) * of_truth.exp_()).log_()
-        each[block] = _POWER * confidence * of_truth.mean(1).numpy()
-    total = (prior.log_density(_LOG_TEMPERATURES) + each.sum(axis=1))[:, None]
-    total = np.concatenate([total, total - each], axis=1)
+        each[block] = confidence * of_truth.mean(1).numpy()
+    every, count = each.sum(axis=1, keepdims=True), confidence.sum()
+    of_others = _power(count - confidence) * (every - each)
+    total = np.concatenate([_power(count) * every, of_others], axis=1)
+    total += prior.log_density(_LOG_TEMPERATURES)[:, None]
     chances = np.exp(total - total.max(axis=0))
     chances /= chances.sum(axis=0)
     mean = _LOG_TEMPERATURES @ chances
     spread = np.sqrt(((_LOG_TEMPERATURES[:, None] - mean) ** 2 * chances).sum(axis=0))
     found = np.exp(mean)
     return Temperatures(float(found[0]), found[1:], float(spread[0]), spread[1:])
+
+
+def _power(count: np.ndarray) -> np.ndarray:
+    """That of the probability of so many labels left out, as far as it counts."""
+    return count / (count + _IN_COMMON)
 
 
 def usual_temperature(proba: np.ndarray) -> TemperaturePrior:
