@@ -226,7 +226,7 @@ def test_predictions_that_are_worth_nothing_are_flattened():
     assert flat > 1.1 * sharp
     said = simplex(60, 3)  # where they are worth something, the chance of that is no matter
     with_it, without_it = temperatures(said, said.argmax(axis=1))
-    assert with_it == pytest.approx(without_it, rel=1e-3)
+    assert with_it == pytest.approx(without_it, rel=5e-3)
 
 
 def test_labels_that_do_not_count_leave_what_is_usual():
