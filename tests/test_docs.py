@@ -166,7 +166,7 @@ def test_the_tour_runs_from_the_first_command_to_the_last(tmp_path, monkeypatch)
             assert words(block) in words(said), block
     assert nodegp.load("topics.nodegp").labelled_.size == 50
     assert {row["label"] for row in rows_of("new.csv")} == {"vision", "statistics"}
-    assert sum(not row["label"] for row in rows_of("final.csv")) == 39
+    assert sum(not row["label"] for row in rows_of("final.csv")) == 48
     assert Path("report.html").exists()
 
 
