@@ -109,10 +109,6 @@ class FittedClassifier(FittedModel):
         weights = self.class_weights[self.targets]
         return weights / weights.mean()
 
-    def probabilities(self, marginals: Marginals) -> np.ndarray:
-        """Class probabilities (nodes, C)."""
-        return self._calibrated(_plain(self.likelihood, len(self.classes), marginals), marginals)
-
     def _calibrated(self, plain: np.ndarray, marginals: Marginals) -> np.ndarray:
         proba = averaged(plain, self.temperature, self.temperature_spread)
         proba = weighted(proba, self.class_weights * self.class_factors)
@@ -132,8 +128,8 @@ class FittedClassifier(FittedModel):
 
     def predictive(self, marginals: Marginals) -> tuple[np.ndarray, np.ndarray]:
         """Class probabilities, and how much of their entropy more labels could resolve."""
-        plain = _plain(self.likelihood, len(self.classes), marginals)
-        proba = self._calibrated(plain, marginals)
+        plain = self.plain(marginals)
+        proba = self._calibrated(plain.copy(), marginals)
         if len(self.classes) == 1:
             return proba, np.zeros(len(proba))
         likelihood = self.likelihood
@@ -145,12 +141,18 @@ class FittedClassifier(FittedModel):
         """Class probabilities at some nodes: propagation, marginals of h, likelihood."""
         marginals = self.marginals(domain, nodes)
         with threads_for(0, len(nodes)):
-            if marginals is not self.known_marginals:
-                return self.probabilities(marginals)
-            if self.posterior not in _plain_everywhere:
-                plain = _plain(self.likelihood, len(self.classes), marginals)
-                _plain_everywhere[self.posterior] = plain
-            return self._calibrated(_plain_everywhere[self.posterior].copy(), marginals)
+            return self._calibrated(self.plain(marginals).copy(), marginals)
+
+    def plain(self, marginals: Marginals) -> np.ndarray:
+        """Class probabilities (nodes, C) before calibration; not to be written to."""
+        is_everywhere = marginals is self.known_marginals
+        if is_everywhere and self.posterior in _plain_everywhere:
+            return _plain_everywhere[self.posterior]
+        with threads_for(0, len(marginals.mean)):
+            plain = _plain(self.likelihood, len(self.classes), marginals)
+        if is_everywhere:
+            _plain_everywhere[self.posterior] = plain
+        return plain
 
     def set_threshold(self, coverage: float) -> float:
         """The probability from which on a class belongs to a prediction set."""
@@ -294,7 +296,7 @@ def _calibrate(
     if domain.n_nodes <= _LARGE:
         count = min(domain.n_nodes, _LOOKED_AT)
         nodes = np.linspace(0, domain.n_nodes - 1, count).astype(np.intp)
-        everywhere = model.predict_proba(domain, nodes)
+        everywhere = model.plain(model.marginals(domain, nodes))
     if model.likelihood.temperature_prior is None:
         prior = usual_temperature(left_out[0] if everywhere is None else everywhere)
     else:
