@@ -68,9 +68,10 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         above 1,000 labels.
     engine : "dual" (default), "adam" (the paper's), or an Engine
     calibrate : bool, optional
-        Whether to fit a temperature and class frequencies to leave-one-out predictions; by default
-        as in the recipe: yes, except for "paper". The temperature never changes the predicted
-        class; the frequencies (``class_weights_``) may, where two classes are close.
+        Whether to fit a temperature, class frequencies and class factors to leave-one-out
+        predictions; by default as in the recipe: yes, except for "paper". The temperature never
+        changes the predicted class; ``class_weights_`` and ``class_factors_`` may, where two
+        classes are close.
     unlabelled : default -1
         The value in y for nodes without a label; None and NaN have the same meaning.
     random_state : int, Generator or RandomState, optional
@@ -95,6 +96,8 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
         as the labels leave it open
     class_weights_ : (classes,) frequency of a class among all nodes relative to that among the
         labels; ones unless calibrated
+    class_factors_ : (classes,) above one for a class that leave-one-out predicts more rarely than
+        it occurs among the labels, below one for the opposite; ones unless calibrated
     selection_ : name, weight and log loss of each view of the graph; empty if none were compared
     elbo_, n_iter_, converged_, jitter_ : diagnostics of the fit
     elbo_trace_ : the objective at each step: the ELBO, plus the log prior of the hyper-parameters
@@ -118,6 +121,7 @@ class GraphGPClassifier(ClassifierMixin, GraphGP):
     sampling_weights_ = fitted(lambda model: model.sampling_weights)
     temperature_ = fitted(lambda model: model.temperature)
     class_weights_ = fitted(lambda model: model.class_weights)
+    class_factors_ = fitted(lambda model: model.class_factors)
 
     @property
     def selection_(self) -> list[Score]:
