@@ -110,7 +110,7 @@ def test_shares_are_the_least_squares_of_their_docstring(c, per_class, seed):
     def squares(q):
         return (
             len(y) * (((shown - q @ taken) ** 2) / shown).sum()
-            + 12 * (((q - own) ** 2) / own).sum()
+            + 15 * (((q - own) ** 2) / own).sum()
         )
 
     one = {"type": "eq", "fun": lambda q: q.sum() - 1}

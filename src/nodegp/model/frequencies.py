@@ -18,7 +18,7 @@ _STRAYS = 0.15  # the log of a factor, before any label
 _STEPS, _NO_CHANGE = 50, 1e-9
 # How many labels drawn at random would say as much of the shares of classes as the shares among
 # labels do whatever they are; and what is left of a share at the least.
-_OWN_SHARES_COUNT, _LEAST_LEFT = 12.0, 0.1
+_OWN_SHARES_COUNT, _LEAST_LEFT = 15.0, 0.1
 
 
 def class_factors(
