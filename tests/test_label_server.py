@@ -241,6 +241,26 @@ def test_what_is_no_command(client, body):
     assert "command" in reply.json()["error"]
 
 
+def test_an_answer_to_another_journal_is_not_kept(client, session):
+    """A browser may have one that a server on the same port has not heard."""
+    journal = client.get("/api/standing").json()["journal"]
+    command = {"id": "an id of some length", "kind": "answer", "data": {"number": 3}}
+    command["data"]["label"] = "left"
+    refused = client.post(
+        "/api/do", content=json.dumps(command | {"journal": "other"}), headers=JSON
+    )
+    assert (refused.status_code, session.state.labels) == (409, {})
+    assert "another journal" in refused.json()["error"]
+    kept = client.post("/api/do", content=json.dumps(command | {"journal": journal}), headers=JSON)
+    assert (kept.status_code, session.state.labels) == (200, {3: "left"})
+
+
+def test_half_a_character_is_refused(client):
+    """Of two that make one in UTF-16; a journal could not be written with it."""
+    assert post(client, "note", number=0, text="bad \ud83d").status_code == 400
+    assert post(client, "note", number=0, text="good \U0001f600").status_code == 200
+
+
 def test_what_cannot_be_done_is_said(client, session):
     reply = post(client, "answer", number=0, label="nothing")
     assert (reply.status_code, reply.json()) == (409, {"error": "there is no class 'nothing'"})

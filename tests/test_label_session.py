@@ -337,8 +337,11 @@ def test_a_model_that_cannot_learn_loses_no_answer(session, monkeypatch):
     assert "no luck" in reply["trouble"]
     assert session.state.labels[node] == truth(node)
     assert reply["question"]["number"] not in session.state.labels
+    assert "no luck" in do(session, "flag", number=node)["trouble"], "it is still so"
     monkeypatch.undo()
-    assert answer(session)["trouble"] == ""
+    assert do(session, "note", number=node, text="odd")["trouble"] == ""
+    assert len(session.knowledge.model.labelled_) == 2, "it has learnt after all"
+    answer(session)
     assert len(session.knowledge.model.labelled_) == 3
 
 
@@ -364,8 +367,24 @@ def test_a_journal_of_another_model(path):
         open_session(path, two_groups(26))
     other = two_groups()
     other.classes = ["up", "down"]
-    with pytest.raises(JournalError, match="knows of no class 'up'"):
+    with pytest.raises(JournalError, match="classes are 'left', 'right', and not 'up', 'down'"):
         open_session(path, other)
+
+
+def test_a_journal_knows_the_classes_it_had(path):
+    session = open_session(path)
+    do(session, "class-added", name="third")
+    do(session, "class-renamed", name="left", to="port")
+    session.close()
+    for classes in (["left", "right"], ["left", "right", "third"], ["port", "right", "third"]):
+        subject = two_groups()
+        subject.classes = classes
+        open_session(path, subject).close()
+    for classes in (["left"], ["right", "third"], ["left", "right", "port"]):
+        subject = two_groups()
+        subject.classes = classes
+        with pytest.raises(JournalError, match="another model: its classes are 'port', 'right'"):
+            open_session(path, subject)
 
 
 def test_a_second_session_reads(path):
@@ -461,6 +480,81 @@ def test_a_share_of_the_questions_is_drawn_at_random(path):
     assert (estimate["right"], estimate["drawn"]) == (right, len(known))
     assert estimate["low"] < estimate["accuracy"] <= estimate["high"]
     session.close()
+
+
+def test_nobody_agrees_with_a_model_they_have_heard(path):
+    """Answers to random questions tell how right the model is: as they were first given."""
+    session = open_session(path, two_groups(60), random_share=1.0)
+    for _ in range(6):
+        answer(session, truth(session.question.node, 60))
+
+    def right():
+        return session.standing()["panels"]["estimate"]["right"]
+
+    node = session.question.node
+    predicted = session.knowledge.predicted()[node]
+    other = next(name for name in ("left", "right") if name != predicted)
+    before = right()
+    answer(session, other)
+    assert right() == before
+    do(session, "answer", number=node, label=predicted)  # once they know
+    assert right() == before
+    node, predicted = session.question.node, session.knowledge.predicted()[session.question.node]
+    answer(session, predicted)
+    assert right() == before + 1
+    do(session, "class-renamed", name=predicted, to="another name")
+    do(session, "answer", number=node, label="another name", confidence=0.75)
+    assert right() == before + 1, "a class by another name is the same"
+    do(session, "answer", number=node, label=session.state.classes[0])
+    do(session, "answer", number=node, label=session.state.classes[1])
+    assert right() == before
+    session.close()
+
+
+def test_whoever_could_not_tell_has_heard_what_the_model_thinks(session):
+    for _ in range(3):
+        answer(session)
+    node = session.question.node
+    do(session, "unknown", number=node)
+    session.thoughts(node)
+    do(session, "undo")
+    do(session, "answer", number=node, label=truth(node))
+    assert session.state.marks[node].event.data["suggestion"] is True
+
+
+def test_a_suggestion_that_is_wished_away_was_seen(path):
+    session = open_session(path, two_groups(60), suggestions=True)
+    answer(session, "left")
+    while "suggestion" not in session.standing()["question"]:
+        answer(session, "left")
+    node = session.question.node
+    do(session, "mode", suggestions=False)
+    session.close()
+    session = open_session(path, two_groups(60), suggestions=True)
+    assert not session.suggestions
+    do(session, "answer", number=node, label="left")
+    assert session.state.marks[node].event.data["suggestion"] is True
+    session.close()
+
+
+def test_nothing_is_said_of_what_is_put_off(session):
+    for _ in range(3):
+        answer(session)
+    node = session.question.node
+    reply = do(session, "later", number=node)
+    assert not {"predicted", "predicted_probability", "probability"} & reply["outcome"].keys()
+    row = answers_table(session).to_pylist()[-1]
+    assert (row["status"], row["predicted_before"]) == ("put off", None)
+
+
+def test_advice_is_of_answers_that_stand(session):
+    for _ in range(3):
+        answer(session)
+    assert session.standing()["panels"]["advice"] is not None
+    while session.state.events:
+        reply = do(session, "undo")
+    assert reply["outcome"]["of"]["kind"] == "answer"
+    assert session.standing()["panels"]["advice"] is None
 
 
 # --- with a model ---------------------------------------------------------------------------------

@@ -67,10 +67,13 @@ class Commands:
         elif chosen is not None and chosen.node == node:
             why, strategy = chosen.why, chosen.strategy
         if is_correction and mark is not None and mark.event.data.get("why") == "random":
-            # It was drawn at random and still is; what the model thought is as it was then.
+            # It was drawn at random and still is; what the model thought is as it was then, and
+            # whoever agrees with it once they have heard it does not count for it.
             kept = ("why", "predicted", "predicted_probability")
+            agreed = mark.agreed and data.get("label") == mark.label
             return self._named(node) | {
                 **{name: mark.event.data[name] for name in kept if name in mark.event.data},
+                "agreed": agreed,
                 "suggestion": True,
                 "corrects": mark.event.seq,
             }
@@ -84,6 +87,8 @@ class Commands:
             row = knowledge.proba[node]
             about["predicted"] = knowledge.classes[int(row.argmax())]
             about["predicted_probability"] = round(float(row.max()), 6)
+            if data.get("label") is not None:
+                about["agreed"] = data["label"] == about["predicted"]
             if data.get("label") in knowledge.classes:
                 given = row[knowledge.classes.index(data["label"])]
                 about["probability"] = round(float(given), 6)
@@ -151,7 +156,8 @@ class Commands:
     def _mode(self, data: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(data.get("suggestions"), bool):
             raise Refused("suggestions are wished or not: true or false")
-        return {"suggestions": data["suggestions"]}
+        # Of these nodes the expert knows what the model thinks, whatever is wished from now on.
+        return {"suggestions": data["suggestions"], "told": sorted(self._session.told)}
 
     # --- of events ------------------------------------------------------------------------------
 

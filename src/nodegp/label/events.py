@@ -36,6 +36,15 @@ class Mark:
     event: Event  # what it was said with
     order: int  # which question it was, counted from 0
 
+    @property
+    def agreed(self) -> bool | None:
+        """Whether it was what the model thought, said without knowing that; None if it was no
+        answer then."""
+        data = self.event.data
+        if "agreed" in data or data.get("predicted") is None or self.label is None:
+            return data.get("agreed")
+        return data["predicted"] == data["label"]  # journals of earlier versions
+
 
 @dataclass
 class State:

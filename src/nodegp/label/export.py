@@ -39,7 +39,9 @@ def answers_table(session: Session) -> pa.Table:
     rows = []
     for node in nodes:
         mark = state.marks.get(node)
-        data: Any = {} if mark is None else mark.event.data
+        data: Any = {} if mark is None else dict(mark.event.data)
+        if mark is not None and mark.kind == "later":
+            data.pop("predicted", None)  # it is asked about again: till then that stays unsaid
         row = {
             "confidence": None if mark is None or mark.label is None else mark.confidence,
             "status": "" if mark is None else _KINDS[mark.kind],

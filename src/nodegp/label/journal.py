@@ -155,6 +155,11 @@ class Journal:
                 )
 
     @property
+    def name(self) -> str:
+        """What it is known by to a page, which may have answers for another."""
+        return self.events[0].hash[:16]
+
+    @property
     def last_hash(self) -> str:
         return self.events[-1].hash if self.events else _FIRST
 

@@ -18,9 +18,13 @@ from nodegp.graph import Graph
 from nodegp.identity import fingerprint
 from nodegp.io import Encoder
 from nodegp.io.readers import Numbers
+from nodegp.label.events import fold
 from nodegp.label.journal import Event, JournalError
 
 __all__ = ["Subject", "check_classes", "numbers_of", "subject_of"]
+
+# Events that may change which classes there are.
+_OF_CLASSES = {"class-added", "class-renamed", "class-merged", "undo", "redo"}
 
 
 @dataclass(eq=False)
@@ -119,16 +123,18 @@ def numbers_of(project: Project, most: int = 12) -> dict[str, np.ndarray]:
 
 
 def check_classes(subject: Subject, events: Sequence[Event], path: Path) -> None:
-    """Refuse a journal that has never heard of a class that there is."""
-    heard = set(events[0].data["classes"])
-    heard |= {e.data["name"] for e in events if e.kind == "class-added"}
-    heard |= {e.data["to"] for e in events if e.kind == "class-renamed"}
-    unheard = [name for name in subject.classes if name not in heard]
-    if unheard:
-        raise JournalError(
-            f"{path} belongs to another model: it knows of no class {unheard[0]!r}; name another "
-            "file with --journal"
-        )
+    """Refuse a journal whose classes never were those that there are: at its beginning, or after
+    one of its events, as those of a model are that was written then."""
+    began, own = events[0].data["classes"], set(subject.classes)
+    changes = [n for n, e in enumerate(events, 1) if e.kind in _OF_CLASSES]
+    if own == set(began) or any(own == set(fold(began, {}, events[:n]).classes) for n in changes):
+        return
+    now = fold(began, {}, events).classes
+    raise JournalError(
+        f"{path} belongs to another model: its classes are {', '.join(map(repr, now))}, and not "
+        f"{', '.join(map(repr, subject.classes))}; name another file with --journal, or all "
+        "classes with --classes"
+    )
 
 
 def _is_whole(name: str) -> bool:

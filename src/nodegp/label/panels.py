@@ -53,15 +53,16 @@ def _left_out(knowledge: Knowledge) -> np.ndarray | None:
 def estimated_accuracy(state: State) -> dict[str, Any] | None:
     """Of the nodes drawn at random, how many the model had right before it was told: what it may
     be expected to have right of all nodes, and the 95 % interval of that."""
-    drawn = [
-        mark.event.data
+    known = [
+        mark.agreed
         for mark in state.marks.values()
-        if mark.kind == "answer" and mark.event.data.get("why") == "random"
+        if mark.kind == "answer"
+        and mark.event.data.get("why") == "random"
+        and mark.agreed is not None
     ]
-    known = [data for data in drawn if data.get("predicted") is not None]
     if not known:
         return None
-    right = sum(data["predicted"] == data["label"] for data in known)
+    right = sum(known)
     low, high = wilson_interval(right / len(known), len(known))
     count = {"right": right, "drawn": len(known)}
     return count | {"accuracy": right / len(known), "low": float(low), "high": float(high)}
@@ -70,7 +71,8 @@ def estimated_accuracy(state: State) -> dict[str, Any] | None:
 def panels(
     state: State, knowledge: Knowledge, notes: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """All numbers beside the question. ``notes`` are what :func:`learnt` gave, one by one."""
+    """All numbers beside the question. ``notes`` are what :func:`learnt` gave, one by one, with the
+    numbers of the events that they are about."""
     labels = state.labels
     counts = Counter(labels.values())
     predicted: Counter[str] = Counter()
@@ -80,6 +82,7 @@ def panels(
         predicted = Counter(guesses[rest].tolist())
     rounds = [note for note in notes if "labels" in note]
     last = rounds[-1] if rounds else {}
+    stand = {event.seq for event in state.events}  # what was undone is no advice
     right = _left_out(knowledge)
     kinds = Counter(mark.kind for mark in state.marks.values())
     return {
@@ -98,7 +101,7 @@ def panels(
         "estimate": estimated_accuracy(state),
         "leave_one_out": None if right is None or len(right) < 2 else float(right.mean()),
         "curve": _curve(rounds, len(labels)),
-        "advice": _advice(rounds),
+        "advice": _advice([data for data in rounds if data["about"] in stand]),
     }
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from nodegp.app.explanation import explain
 from nodegp.app.frontend import plain
 from nodegp.label.commands import COMMANDS, Commands, Refused
 from nodegp.label.events import State, fold
@@ -28,6 +27,7 @@ from nodegp.label.learning import Chosen, Knowledge, Learner
 from nodegp.label.opening import Subject, check_classes
 from nodegp.label.panels import learnt, panels
 from nodegp.label.question import Evidence
+from nodegp.label.thoughts import guess, thoughts
 
 __all__ = ["Session"]
 
@@ -80,6 +80,7 @@ class Session:
         self._turn = threading.RLock()  # whoever changes the session has it alone
         self._pending: list[tuple[str, str, Mapping[str, Any]]] = []  # notes of the program's own
         self.trouble = ""  # why the model is not up to date
+        self.told: set[int] = set()  # nodes without an answer of which a prediction was shown
         self.seconds: dict[str, float] = {}  # what the last command took, by what
         self.journal = Journal(journal, subject.binding(), annotator, subject.start())
         # For all that takes long, by whoever serves the session: torch keeps threads for each one
@@ -116,10 +117,10 @@ class Session:
             self._prepare()
         if last is not None and not is_noted:  # it was killed before it had learnt from the last
             self.state = self._folded(events[: last.seq - 1])
-            self.knowledge = self._learnt(None)
+            self.knowledge, self._known = self._learnt(None), self.state.key
             self._follow(last)
             return
-        self.knowledge = self._learnt(None)
+        self.knowledge, self._known = self._learnt(None), self.state.key
         self.question = self._next()
 
     def _prepare(self) -> None:
@@ -159,14 +160,16 @@ class Session:
 
     def _follow(self, event: Event) -> None:
         """Take in an event that is in the journal."""
-        before, key = self.knowledge, self.state.key
+        before = self.knowledge
         self.state = self._folded(self.journal.events)
-        self.trouble = ""
         notes: dict[str, Any] = {"about": event.seq}
-        if self.state.key != key:
+        if self.state.key == self._known:
+            self.trouble = ""
+        else:  # also where learning failed the last time
             try:
                 started = time.perf_counter()
-                self.knowledge = self._learnt(before)
+                self.knowledge, self._known = self._learnt(before), self.state.key
+                self.trouble = ""
                 self.seconds["learn"] = time.perf_counter() - started
                 notes |= learnt(self.state, before, self.knowledge)
             except Exception as error:  # the answer is kept whatever becomes of the model
@@ -186,7 +189,7 @@ class Session:
             if not self.is_read_only or not self.journal.follow():
                 return False
             self.state = self._folded(self.journal.events)
-            self.knowledge = self._learnt(self.knowledge)
+            self.knowledge, self._known = self._learnt(self.knowledge), self.state.key
             self.question = self._next()
             return True
 
@@ -257,15 +260,14 @@ class Session:
         changed its mind about."""
         noted = reversed(self._noted())
         notes: Mapping[str, Any] = next((d for d in noted if d["about"] == event.seq), {})
-        kept = (
-            *("label", "confidence", "probability", "predicted", "predicted_probability", "why"),
-            "corrects",
-        )
-        return (
-            {"kind": event.kind, "changed": notes.get("changed"), "rest": notes.get("rest")}
-            | {name: event.data[name] for name in ("number", "id") if name in event.data}
-            | {name: event.data[name] for name in kept if name in event.data}
-        )
+        kept = {"number", "id", "label", "confidence", "why", "corrects", "name", "to", "on"}
+        if event.kind != "later":  # it is asked about again: what the model thinks stays unsaid
+            kept |= {"probability", "predicted", "predicted_probability"}
+        outcome: dict[str, Any] = {"kind": event.kind}
+        outcome |= {name: notes.get(name) for name in ("changed", "rest")}
+        if event.kind in ("undo", "redo"):
+            outcome["of"] = self.outcome(self.journal.events[event.data["of"] - 1])
+        return outcome | {name: event.data[name] for name in kept if name in event.data}
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -275,6 +277,7 @@ class Session:
         return plain(
             {
                 "seq": len(self.journal.events),
+                "journal": self.journal.name,
                 "question": self._asked(),
                 "classes": state.classes,
                 "panels": panels(state, self.knowledge, self._noted()),
@@ -295,7 +298,8 @@ class Session:
             return None
         asked = self.look(chosen.node) | {"why": chosen.why, "strategy": chosen.strategy}
         if self.shows_suggestion(chosen.node):
-            asked["suggestion"] = self._guess(chosen.node)
+            asked["suggestion"] = guess(self.knowledge, chosen.node)
+            self.told.add(chosen.node)
         return asked
 
     def look(self, node: int) -> dict[str, Any]:
@@ -321,9 +325,14 @@ class Session:
         return self.suggestions and not is_blind and self.knowledge.proba is not None
 
     def was_told(self, node: int) -> bool:
-        """Whether the expert has answered a node before, be it undone since, and so may know what
-        the model thought of it."""
-        return any(e.kind == "answer" and e.data["number"] == node for e in self.journal.events)
+        """Whether the expert may know what the model thought of a node: it was suggested, or there
+        was an answer before, be it undone since."""
+        return node in self.told or any(
+            node in event.data.get("told", ())
+            if event.kind == "mode"
+            else event.kind in ("answer", "unknown") and event.data["number"] == node
+            for event in self.journal.events
+        )
 
     def thoughts(self, node: int) -> dict[str, Any]:
         """What the model thinks of a node and which labels spoke for it.
@@ -334,50 +343,18 @@ class Session:
         with self._turn:
             mark = self.state.marks.get(node)
             is_open = (mark is None or mark.kind == "later") and node not in self.state.given
-            if is_open and not self.shows_suggestion(node):
-                raise Refused("what the model thinks is shown once you have answered")
+            if is_open:
+                if not self.shows_suggestion(node):
+                    raise Refused("what the model thinks is shown once you have answered")
+                self.told.add(node)
             event, before = getattr(self, "_last", (None, None))
             is_last = event is not None and event.data.get("number") == node
             knowledge = before if is_last and before is not None else self.knowledge
             if knowledge.model is None or knowledge.proba is None:
                 return {"number": node, "probabilities": [], "labels": [], "before": is_last}
-            said = None if mark is None or mark.label is None else mark.label
-            told = explain(
-                knowledge.model, self.subject.ids, self._vector(knowledge), {}, node,
-                said if said in knowledge.classes else None, 6,
-            )  # fmt: skip
-            where = self.subject.positions
-            rows = [
-                self.evidence.brief(where[str(row["id"])], knowledge.labels or {})
-                | {"share": float(row["share"])}
-                for row in (*told["labels"], *told["against"])
-                if str(row["id"]) != str(self.subject.ids[node])
-            ]
-            return plain(
-                {
-                    "number": node,
-                    "before": is_last,
-                    "class": str(told["class"]),
-                    "probabilities": self._guess(node, knowledge),
-                    "labels": sorted(rows, key=lambda row: -row["share"])[:8],
-                }
-            )
-
-    def _vector(self, knowledge: Knowledge) -> np.ndarray:
-        y = np.full(self.subject.graph.n_nodes, None, dtype=object)
-        for node, name in (knowledge.labels or {}).items():
-            y[node] = name
-        return y
-
-    def _guess(self, node: int, knowledge: Knowledge | None = None) -> list[dict[str, Any]]:
-        """The classes of a node with their probabilities, the likeliest first."""
-        knowledge = knowledge or self.knowledge
-        assert knowledge.proba is not None
-        row = knowledge.proba[node]
-        return [
-            {"name": knowledge.classes[c], "probability": float(row[c])}
-            for c in (-row).argsort(kind="stable")
-        ]
+            said = None if mark is None else mark.label
+            found = thoughts(self.subject, self.evidence, knowledge, node, said)
+            return found | {"before": is_last}
 
     def close(self) -> None:
         """Let go of the journal; it may be done twice."""

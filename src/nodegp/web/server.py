@@ -138,11 +138,16 @@ class LabelServer:
         try:
             command = json.loads(await request.body())
             id, kind, data = command["id"], command["kind"], command.get("data", {})
+            json.dumps(command, ensure_ascii=False).encode()  # what cannot be kept is no command
         except (ValueError, TypeError, KeyError, RecursionError):
             raise HTTPException(400, "a command is JSON with id, kind and data") from None
         is_sound = isinstance(id, str) and 8 <= len(id) <= 100 and isinstance(kind, str)
         if not is_sound or not isinstance(data, dict):
             raise HTTPException(400, "a command is JSON with id, kind and data")
+        if command.get("journal", self.session.journal.name) != self.session.journal.name:
+            raise HTTPException(
+                409, "this was said to another journal, and is not kept in this one"
+            )
         if self._idle is not None:
             self._idle.cancel()
         reply = await self._run(self.session.do, id, kind, data)
