@@ -2,7 +2,7 @@
  * The page: one question, one key, the next question. What is shown is what the server says;
  * nothing of the model is asked for before the answer is given.
  */
-import { Refusal, command, get, listen, sendUnconfirmed, unconfirmed } from "./api.js";
+import { Refusal, command, get, listen, sendUnconfirmed, unconfirmed, useJournal } from "./api.js";
 import { badge, colourOf } from "./colours.js";
 import {
   button, changeClasses, findClass, showExport, showGuideline, showKeys, writeNote,
@@ -12,6 +12,7 @@ import { drawingPart } from "./drawing.js";
 import { ACTIONS, listenToKeys, nameOf, readLayout } from "./keys.js";
 import { panelParts } from "./panels.js";
 import { aroundParts, nodeButton, questionParts } from "./question.js";
+import { deed } from "./words.js";
 
 /** @typedef {import("./types.js").Node} GraphNode */
 /** @typedef {import("./types.js").Standing} Standing */
@@ -29,6 +30,8 @@ let outcome = null;
 let isBusy = false;
 let showsDrawing = localStorage.getItem("nodegp-drawing") !== "hidden";
 let trouble = "";
+/** @type {string[]} what was lost or waits, until one has seen it */
+let notices = [];
 let isConnected = true;
 
 /** The node on the page. */
@@ -51,22 +54,49 @@ async function act(kind, data = {}) {
   }
   isBusy = true;
   drawSaved();
+  /** @type {import("./types.js").Reply} */
+  let reply;
   try {
-    const reply = await command(kind, data, say);
-    standing = { ...standing, ...reply };
-    if (["answer", "unknown", "later"].includes(kind)) outcome = reply.outcome;
-    else if (kind === "undo" || kind === "redo") outcome = null;
-    const stays = looked && (kind === "flag" || kind === "note");
-    if (stays && looked) looked = await get(`/api/node/${looked.number}`);
-    else looked = null;
-    isBusy = false;
-    draw();
-    if (!stays && kind !== "flag" && kind !== "note") focusQuestion();
+    reply = await command(kind, data, nameOfNode(data.number), say);
   } catch (error) {
     isBusy = false;
-    say(error instanceof Error ? error.message : String(error));
-    drawSaved();
+    if (error instanceof Refusal && error.tries === 1 && !error.isKept) say(error.message);
+    else notDone({ kind, data, node: nameOfNode(data.number) }, error);
+    await refresh().catch(drawSaved);
+    return;
   }
+  stand(reply);
+  if (["answer", "unknown", "later"].includes(kind)) outcome = reply.outcome;
+  else if (kind === "undo" || kind === "redo") outcome = null;
+  const stays = looked && (kind === "flag" || kind === "note");
+  if (stays && looked) looked = await get(`/api/node/${looked.number}`).catch(() => null);
+  else looked = null;
+  isBusy = false;
+  draw();
+  if (!stays && kind !== "flag" && kind !== "note") focusQuestion();
+}
+
+/** @param {number | undefined} number */
+function nameOfNode(number) {
+  return [looked, standing.question].find((node) => node?.number === number)?.id ?? "";
+}
+
+/**
+ * Tell of something that one takes for done, and that is not.
+ * @param {{kind: string, data: Record<string, any>, node?: string}} one
+ * @param {unknown} error
+ */
+function notDone(one, error) {
+  const what = deed(one.kind, one.data, one.node);
+  const why = (error instanceof Error ? error.message : String(error)).trim().replace(/\.$/, "");
+  if (error instanceof Refusal && error.isKept) {
+    notices.push(`The server has another journal open now. Kept until its own is open again: ${what}.`);
+  } else if (error instanceof Refusal && error.status === 500) {
+    notices.push(`Not saved: ${what}. Tried ${error.tries} times: ${why}. Do it again if it is missing.`);
+  } else {
+    notices.push(`Not saved: ${what}. Refused: ${why}.`);
+  }
+  drawSaved();
 }
 
 /** @param {string} label @param {boolean} probably */
@@ -304,10 +334,19 @@ function drawSaved() {
   saved.textContent = standing.read_only ? "read only"
     : waiting ? "saving…"
     : isConnected ? `${amount(standing.panels.answers, "answer")}, all saved` : "all saved; server away";
-  const text = trouble || standing.trouble;
-  byId("trouble").hidden = !text;
-  if (byId("trouble").textContent !== text) byId("trouble").textContent = text;
+  drawTrouble();
   byId("answers").classList.toggle("busy", isBusy);
+}
+
+function drawTrouble() {
+  const text = trouble || standing.trouble;
+  const now = JSON.stringify([notices, text]);
+  const place = byId("trouble");
+  place.hidden = !text && !notices.length;
+  if (place.dataset.now === now) return; // it would be read out again
+  place.dataset.now = now;
+  const seen = button("I have seen it", () => { notices = []; drawTrouble(); focusQuestion(); });
+  show("trouble", text, ...notices.map((notice) => el("p", {}, notice)), notices.length > 0 && seen);
 }
 
 /** @type {number | undefined} */
@@ -329,20 +368,47 @@ function focusQuestion() {
 
 // --- beginning -------------------------------------------------------------------------------
 
+/** How things stand now; whether that is in another journal. @param {Standing} now */
+function stand(now) {
+  const isOther = standing !== undefined && now.journal !== undefined && now.journal !== standing.journal;
+  if (isOther) looked = outcome = null; // they are of that one
+  standing = isOther ? now : { ...standing, ...now };
+  useJournal(standing.journal ?? "");
+  return isOther;
+}
+
 async function refresh() {
-  standing = { ...standing, ...(await get("/api/standing")) };
+  const isOther = stand(await get("/api/standing"));
   if (!isBusy) draw();
+  if (isOther) await deliver();
+}
+
+/** Send what was not confirmed before. */
+async function deliver() {
+  if (isBusy || standing.read_only || !unconfirmed().length) return;
+  isBusy = true;
+  drawSaved();
+  try {
+    await sendUnconfirmed(say, notDone);
+  } finally {
+    isBusy = false;
+  }
+  await refresh();
 }
 
 async function begin() {
-  standing = await get("/api/standing");
+  stand(await get("/api/standing"));
   draw();
-  if (unconfirmed().length && !standing.read_only) {
-    isBusy = true;
-    await sendUnconfirmed(say);
-    isBusy = false;
-    await refresh();
-  }
+  if (!isWired) wire();
+  await deliver();
+  document.body.setAttribute("data-ready", "");
+}
+
+let isWired = false;
+
+/** Hear what one does, and what others do. */
+function wire() {
+  isWired = true;
   listenToKeys(
     (digit, probably) => {
       const label = standing.classes[digit - 1];
@@ -357,15 +423,17 @@ async function begin() {
   byId("classes").addEventListener("click", () => changeClasses(standing.classes, act));
   byId("export").addEventListener("click", showExport);
   byId("settings").addEventListener("click", openKeys);
-  document.body.setAttribute("data-ready", "");
   readLayout(draw);
   listen(
     (news) => {
       if (news.seq !== standing.seq && !isBusy) refresh().catch(() => undefined);
     },
     (isThere) => {
+      const isBack = isThere && !isConnected;
       isConnected = isThere;
       drawSaved();
+      // It may be another server, with another journal.
+      if (isBack && !isBusy) refresh().catch(() => undefined);
     },
   );
 }
@@ -376,6 +444,7 @@ function start() {
     const isAway = !(error instanceof Refusal);
     const text = error instanceof Error ? error.message : String(error);
     byId("trouble").hidden = false;
+    delete byId("trouble").dataset.now;
     byId("trouble").textContent = isAway ? "The server does not answer. It is tried again." : text;
     if (isAway && !document.body.hasAttribute("data-ready")) setTimeout(start, 1000);
   });

@@ -21,7 +21,8 @@
  * @typedef {{seq: number, question: Node | null, classes: string[], panels: Panels,
  *   history: (Brief & {kind: string})[], can_undo: string, can_redo: string,
  *   suggestions: boolean, confidence: number, strategy: string, read_only: boolean,
- *   trouble: string, name?: string, guideline?: boolean}} Standing
+ *   trouble: string, name?: string, guideline?: boolean, journal?: string}} Standing
+ * @typedef {{id: string, kind: string, data: Record<string, any>, node?: string}} Command
  * @typedef {{kind: string, changed: number | null, rest: number | null, number?: number,
  *   id?: string, label?: string, confidence?: number, probability?: number, predicted?: string,
  *   predicted_probability?: number, why?: string, corrects?: number}} Outcome

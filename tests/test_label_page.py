@@ -1,0 +1,151 @@
+"""The labelling page in a real browser: what it does with answers, keys, clicks and long texts."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("starlette", reason="the labelling page needs the extra `label`")
+
+from browser import LabelPage, served
+from labelling import do, open_session
+from nodegp.web.serving import PageServer, listening_socket
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+# --- answers that the server has not confirmed ----------------------------------------------------
+
+
+@contextmanager
+def served_at(port, session):
+    """As `served`, at a port of one's choice; gives the port and the link."""
+    with listening_socket(port) as place:
+        server = PageServer(session, place)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            yield place.getsockname()[1], server.link
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def kept_for_later(page):
+    """How many commands this browser keeps, of any journal."""
+    return page.evaluate(
+        """() => Object.keys(localStorage).filter((key) => key.startsWith("nodegp-outbox"))
+            .flatMap((key) => JSON.parse(localStorage.getItem(key))).length"""
+    )
+
+
+def an_answer_to_nobody(browser, path):
+    """A page whose server went away before it could take the second answer, and its port."""
+    with served_at(0, open_session(path)) as (port, link):
+        one = LabelPage(browser, link)
+        one.press("Digit1")
+    one.page.keyboard.press("Digit2")
+    one.page.wait_for_selector("#trouble:not([hidden])")
+    return one, port
+
+
+def visit(one, link):
+    """A new page of the same browser, and no other."""
+    one.page.close()
+    one.page = one.context.new_page()
+    one.page.goto(link)
+    one.wait_ready()
+
+
+def wait_for_text(page, selector, text):
+    page.wait_for_function(
+        "([at, text]) => document.querySelector(at)?.innerText.includes(text)", arg=[selector, text]
+    )
+
+
+def test_an_answer_waits_for_its_own_journal(browser, tmp_path):
+    one, port = an_answer_to_nobody(browser, tmp_path / "a.sqlite")
+    other = open_session(tmp_path / "b.sqlite")
+    with served_at(port, other) as (_, link):
+        visit(one, link)
+        assert "0 answers, all saved" in one.page.inner_text("#saved")
+        assert other.state.labels == {}
+        one.press("Digit1")
+        assert list(other.state.labels.values()) == ["left"]
+        assert kept_for_later(one.page) == 1
+    first = open_session(tmp_path / "a.sqlite")
+    with served_at(port, first) as (_, link):
+        visit(one, link)
+        wait_for_text(one.page, "#saved", "2 answers, all saved")
+        assert list(first.state.labels.values()) == ["left", "right"]
+        assert kept_for_later(one.page) == 0
+    one.close()
+
+
+def test_an_open_page_does_not_answer_to_another_journal(browser, tmp_path):
+    one, port = an_answer_to_nobody(browser, tmp_path / "a.sqlite")
+    other = open_session(tmp_path / "b.sqlite")
+    with served_at(port, other) as (_, link):
+        one.context.new_page().goto(link)  # this browser may now speak with the other
+        wait_for_text(one.page, "#trouble", "The server has another journal open now")
+        assert "“right” for n" in one.page.inner_text("#trouble")
+        wait_for_text(one.page, "#saved", "0 answers, all saved")
+        assert other.state.labels == {}
+        assert kept_for_later(one.page) == 1
+        one.press("Digit1")  # it shows the other's question now
+        assert len(other.state.labels) == 1
+    one.close()
+
+
+def test_a_refusal_of_an_answer_that_waited_is_told(browser, tmp_path):
+    one, port = an_answer_to_nobody(browser, tmp_path / "a.sqlite")
+    session = open_session(tmp_path / "a.sqlite")
+    do(session, "class-merged", name="right", to="left")
+    with served_at(port, session) as (_, link):
+        visit(one, link)
+        told = one.page.inner_text("#trouble")
+        assert "Not saved: “right” for n" in told
+        assert "there is no class 'right'" in told
+        assert kept_for_later(one.page) == 0
+        one.press("Digit1")
+        assert "Not saved" in one.page.inner_text("#trouble")  # until it was seen
+        one.page.get_by_role("button", name="I have seen it").click()
+        assert one.page.locator("#trouble").is_hidden()
+    one.close()
+
+
+def test_what_the_server_always_fails_at_is_given_up(browser, tmp_path):
+    session = open_session(tmp_path / "labels.sqlite")
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        sent = []
+
+        def fail(route):
+            sent.append(route.request.post_data_json["id"])
+            route.fulfill(status=500, json={"error": "the server could not do this: KeyError"})
+
+        one.context.route("**/api/do", fail)
+        one.page.keyboard.press("Digit1")
+        wait_for_text(one.page, "#trouble", "Tried 4 times")
+        assert "Not saved: “left” for n" in one.page.inner_text("#trouble")
+        assert "KeyError" in one.page.inner_text("#trouble")
+        assert len(sent) == 4
+        one.page.keyboard.press("Digit2")  # and the page is closed while it is tried
+        one.page.wait_for_function("() => document.querySelector('#saved').innerText === 'saving…'")
+        one.page.reload()
+        one.wait_ready()
+        wait_for_text(one.page, "#trouble", "Not saved: “right” for n")
+        one.context.unroute("**/api/do")
+        one.page.reload()
+        one.wait_ready()
+        assert one.page.locator("#trouble").is_hidden()
+        assert session.state.labels == {}
+        one.press("Digit1")
+        assert list(session.state.labels.values()) == ["left"]
+        assert one.errors == []
+        one.close()
