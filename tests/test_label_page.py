@@ -149,3 +149,97 @@ def test_what_the_server_always_fails_at_is_given_up(browser, tmp_path):
         assert list(session.state.labels.values()) == ["left"]
         assert one.errors == []
         one.close()
+
+
+# --- keys and clicks ------------------------------------------------------------------------------
+
+
+def test_keys_work_after_a_box_was_ticked_with_the_mouse(browser, tmp_path):
+    session = open_session(tmp_path / "labels.sqlite")
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        box = one.page.get_by_label("probably (⇧)")
+        box.click()
+        assert box.is_checked()
+        one.page.keyboard.press("Space")  # what it always does to a box
+        assert not box.is_checked()
+        box.click()
+        one.press("Digit1")  # the box is for this key, too
+        assert list(session.state.confidences.values()) == [0.75]
+        one.press("Digit1")
+        assert len(session.state.labels) == 2
+        assert len(session.state.confidences) == 1
+        one.page.get_by_role("button", name="Cannot tell").focus()
+        seq = one.seq
+        one.page.keyboard.press("Enter")
+        one.page.wait_for_function("seq => document.body.dataset.painted !== seq", arg=seq)
+        assert [mark.kind for mark in session.state.marks.values()][2:] == ["unknown"]
+        one.close()
+
+
+def test_a_key_is_changed_in_peace(browser, tmp_path):
+    session = open_session(tmp_path / "labels.sqlite")
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        page = one.page
+        page.keyboard.press("Shift+Slash")
+        key = page.get_by_label("Change the key for cannot tell")
+        key.click()
+        page.keyboard.press("Escape")
+        assert key.inner_text() == "u"
+        assert page.locator("dialog").is_visible()
+        key.click()
+        page.keyboard.press("Shift")
+        assert key.inner_text() == "press a key"
+        page.keyboard.press("KeyS")
+        assert "s is taken" in key.inner_text()
+        page.keyboard.press("Digit3")
+        assert "3 is taken" in key.inner_text()
+        page.keyboard.press("Shift+KeyX")
+        assert key.inner_text() == "⇧ x"
+        page.keyboard.press("KeyQ")  # it is done: no further key counts
+        assert key.inner_text() == "⇧ x"
+        page.keyboard.press("Escape")
+        assert not page.locator("dialog").is_visible()
+        one.press("Shift+KeyX")
+        assert [mark.kind for mark in session.state.marks.values()] == ["unknown"]
+        one.close()
+
+
+@pytest.mark.parametrize("apart", [120, 200])
+def test_a_double_click_is_one_answer(browser, tmp_path, apart):
+    session = open_session(tmp_path / "labels.sqlite")
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        box = one.page.locator("#answers .class").first.bounding_box()
+        one.page.mouse.move(box["x"] + 20, box["y"] + 20)
+        for count in (1, 2):
+            one.page.mouse.down(click_count=count)
+            one.page.mouse.up(click_count=count)
+            one.page.wait_for_timeout(apart)
+        wait_for_text(one.page, "#saved", "1 answer, all saved")
+        one.page.wait_for_timeout(300)
+        assert len(session.state.labels) == 1
+        seq = one.seq
+        one.page.mouse.down(click_count=1)
+        one.page.mouse.up(click_count=1)
+        one.page.wait_for_function("seq => document.body.dataset.painted !== seq", arg=seq)
+        assert len(session.state.labels) == 2
+        one.close()
+
+
+@pytest.mark.parametrize("key", ["KeyU", "KeyS", "Digit1"])
+def test_a_neighbour_that_was_not_asked_about_is_not_answered(browser, tmp_path, key):
+    session = open_session(tmp_path / "labels.sqlite")
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        one.page.locator(".neighbours .node").first.click()
+        one.page.wait_for_selector("#question.looked")
+        assert one.page.get_by_role("button", name="Cannot tell").count() == 0
+        one.page.keyboard.press(key)
+        wait_for_text(one.page, "#trouble", "You are looking at another node")
+        assert not session.state.marks
+        one.page.keyboard.press("Escape")
+        one.press(key)
+        assert len(session.state.marks) == 1
+        one.close()

@@ -3,7 +3,7 @@
  */
 import { byId, el, show } from "./dom.js";
 import { badge } from "./colours.js";
-import { ACTIONS, codeOf, nameOf, nameOfCode, remap, resetKeys, strokeOf, takenBy } from "./keys.js";
+import { ACTIONS, hearStroke, nameOf, nameOfCode, remap, resetKeys, takenBy } from "./keys.js";
 import { markdownParts } from "./markdown.js";
 
 /** @returns {HTMLDialogElement} */
@@ -198,22 +198,27 @@ export function showKeys(now, set) {
 /** @param {string} action @param {() => void} redraw */
 function keyButton(action, redraw) {
   const one = el("button", { type: "button", class: "key", "aria-label": `Change the key for ${ACTIONS[action].means}` }, nameOf(action));
+  const rest = () => {
+    one.textContent = nameOf(action);
+    isWaiting = false;
+  };
+  let isWaiting = false;
   one.addEventListener("click", () => {
+    if (isWaiting) return;
+    isWaiting = true;
+    one.focus(); // not every browser does that with what is clicked
     one.textContent = "press a key";
-    one.addEventListener("keydown", (event) => {
-      event.preventDefault();
-      event.stopPropagation();
-      if (/^(Shift|Control|Alt|Meta)/.test(event.code)) return;
-      const stroke = strokeOf(event);
-      const other = event.key === "Escape" ? "" : takenBy(action, stroke);
-      if (event.key === "Escape") one.textContent = nameOf(action);
-      else if (other) one.textContent = `${nameOfCode(stroke)} is taken`;
-      else {
-        remap(action, stroke);
-        one.textContent = nameOf(action);
-        redraw();
+    hearStroke(one, (stroke) => {
+      const other = takenBy(action, stroke);
+      if (other) {
+        one.textContent = `${nameOfCode(stroke)} is taken, press another`;
+        return false;
       }
-    }, { once: !/^(Shift|Control|Alt|Meta)/.test(codeOf(action)) });
+      remap(action, stroke);
+      rest();
+      redraw();
+      return true;
+    }, rest);
   });
   return one;
 }

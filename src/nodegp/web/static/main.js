@@ -101,13 +101,20 @@ function notDone(one, error) {
 
 /** @param {string} label @param {boolean} probably */
 function answer(label, probably) {
-  const node = shown();
-  if (!node) return;
-  if (looked && !looked.said) {
-    say("You are looking at another node. Go back, or ask about this one next.");
-    return;
-  }
-  act("answer", { number: node.number, label, confidence: probably ? confidence() : 1 });
+  const ticked = byId("answers").querySelector(".probably input:checked") !== null;
+  withAsked((node) =>
+    act("answer", { number: node.number, label, confidence: probably || ticked ? confidence() : 1 }));
+}
+
+/** Whether the node on the page may be answered: a neighbour that one looks at was not asked about. */
+function isAsked() {
+  return !looked || looked.said !== null;
+}
+
+/** @param {(node: GraphNode) => void} then */
+function withAsked(then) {
+  if (isAsked()) withNode(then);
+  else say("You are looking at another node. Go back, or ask about this one next.");
 }
 
 function confidence() {
@@ -149,8 +156,8 @@ function walk(step) {
 /** @type {Record<string, () => void>} */
 const DO = {
   find: () => findClass(standing.classes, answer),
-  unknown: () => withNode((node) => act("unknown", { number: node.number })),
-  later: () => withNode((node) => act("later", { number: node.number })),
+  unknown: () => withAsked((node) => act("unknown", { number: node.number })),
+  later: () => withAsked((node) => act("later", { number: node.number })),
   flag: () => withNode((node) => act("flag", { number: node.number })),
   note: () => withNode((node) => writeNote(node.note, (text) => act("note", { number: node.number, text }))),
   undo: () => (standing.can_undo ? act("undo") : say("There is nothing to undo.")),
@@ -280,27 +287,37 @@ function lookButtons() {
 /** @param {GraphNode | null} node */
 function answerParts(node) {
   if (!node || standing.read_only) return [];
-  const classes = standing.classes.slice(0, looked && !looked.said ? 0 : KEYS);
+  const classes = standing.classes.slice(0, isAsked() ? KEYS : 0);
   const buttons = classes.map((name, place) =>
     el("button", {
       type: "button", class: "class", "data-colour": colourOf(name, standing.classes),
       "aria-keyshortcuts": String(place + 1),
-      onclick: (/** @type {MouseEvent} */ event) => answer(name, event.shiftKey || probably.checked),
+      onclick: once((event) => answer(name, event.shiftKey)),
     }, el("kbd", {}, place + 1), el("span", { dir: "auto" }, name)));
-  const probably = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox" }));
-  const others = ["unknown", "later", "flag", "note"].map((action) =>
-    el("button", { type: "button", onclick: DO[action], title: ACTIONS[action].means },
+  const probably = el("input", { type: "checkbox" });
+  const others = (isAsked() ? ["unknown", "later", "flag", "note"] : ["flag", "note"]).map((action) =>
+    el("button", { type: "button", onclick: once(DO[action]), title: ACTIONS[action].means },
       NAMES[action], " ", el("kbd", {}, nameOf(action))));
   return [
     node.suggestion ? el("div", { class: "suggestion" }, el("b", {}, "The model suggests"), guessList(node.suggestion)) : null,
     el("div", { class: "classes" }, ...buttons,
       standing.classes.length > KEYS && classes.length
-        ? el("button", { type: "button", class: "class", onclick: DO.find }, el("kbd", {}, nameOf("find")),
+        ? el("button", { type: "button", class: "class", onclick: once(DO.find) }, el("kbd", {}, nameOf("find")),
             `${standing.classes.length - KEYS} more`)
         : null),
     el("div", { class: "others" }, ...others,
-      el("label", { class: "probably" }, probably, ` probably (⇧)`)),
+      classes.length ? el("label", { class: "probably" }, probably, " probably (⇧)") : null),
   ].filter((part) => part !== null);
+}
+
+/**
+ * The second click of a double click would answer to the next question.
+ * @param {(event: MouseEvent) => void} then
+ */
+function once(then) {
+  return (/** @type {MouseEvent} */ event) => {
+    if (event.detail <= 1) then(event);
+  };
 }
 
 /** @type {Record<string, string>} */
