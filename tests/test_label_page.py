@@ -243,3 +243,76 @@ def test_a_neighbour_that_was_not_asked_about_is_not_answered(browser, tmp_path,
         one.press(key)
         assert len(session.state.marks) == 1
         one.close()
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+RICH = """\
+# How to tell
+
+Two words
+in one paragraph, snake_case_name and _this_.
+- first
+  goes on
+  - inner **bold**
+    1. innermost
+
+  and more of it
+- second
+
+```text
+a = 1
+
+- no list
+    b = 2
+```
+
+| class | sign |
+|-------|:----:|
+| left  | `a` or <b> |
+| right | x \\| y |
+
+2. two
+3. three
+
+> quoted
+> - inside
+
+After.
+"""
+
+
+def test_a_guideline_is_laid_out_as_it_was_meant(browser, tmp_path):
+    session = open_session(tmp_path / "labels.sqlite")
+    with served(session, guideline=RICH) as link:
+        one = LabelPage(browser, link)
+        one.page.keyboard.press("KeyH")
+        one.page.wait_for_selector(".guideline")
+        outline = one.page.evaluate(
+            """() => {
+              const told = (node) => node.nodeType === 3 ? node.textContent
+                : [node.tagName.toLowerCase(), ...[...node.childNodes].map(told)];
+              return [...document.querySelector(".guideline").childNodes].map(told);
+            }"""
+        )
+        outline = [[part for part in block if part != ""] for block in outline]
+        heading, paragraph, bullets, code, table, numbers, quote, after = outline
+        assert heading == ["h3", "How to tell"]
+        assert paragraph[1].startswith("Two words in one paragraph, snake_case_name")
+        assert ["em", "this"] in paragraph
+        inner = ["ul", ["li", "inner ", ["strong", "bold"], "", ["ol", ["li", "innermost"]]]]
+        assert bullets == [
+            "ul",
+            ["li", "first goes on", inner, ["p", "and more of it"]],
+            ["li", "second"],
+        ]
+        assert code == ["pre", "a = 1\n\n- no list\n    b = 2"]
+        assert table[1] == ["thead", ["tr", ["th", "class"], ["th", "sign"]]]
+        assert table[2][2] == ["tr", ["td", "right"], ["td", "x | y"]]
+        assert table[2][1] == ["tr", ["td", "left"], ["td", ["code", "a"], " or <b>"]]
+        assert numbers == ["ol", ["li", "two"], ["li", "three"]]
+        assert one.page.get_attribute(".guideline > ol", "start") == "2"
+        assert quote == ["blockquote", ["p", "quoted"], ["ul", ["li", "inside"]]]
+        assert after == ["p", "After."]
+        assert one.page.locator(".guideline b").count() == 0
+        one.close()
