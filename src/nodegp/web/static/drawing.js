@@ -8,6 +8,7 @@ import { nodeButton } from "./question.js";
 /** @typedef {import("./types.js").Drawing} Drawing */
 
 const SIZE = 320;
+const CROWD = 60; // nodes, of which those without a label are drawn smaller
 
 /**
  * @param {Drawing} drawing
@@ -29,56 +30,37 @@ export function drawingPart(drawing, classes, look) {
     const said = node.label === null ? "no label" : `label ${key} ${node.label}`;
     const where = node.ring === 0 ? "the node asked about" : `${node.ring} away`;
     const name = `${node.title}, ${said}, ${where}`;
-    const r = node.ring === 0 ? 11 : drawing.nodes.length > 60 ? 6 : 8;
-    return svg(
-      "g",
-      {
-        class: `dot ring${node.ring}`,
-        tabindex: place === 0 ? 0 : -1,
-        role: "button",
-        "aria-label": name,
-        transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
-        "data-place": place,
-        onclick: () => look(node.number),
-      },
-      svg("title", {}, name),
-      svg("circle", { r, "data-colour": node.label === null ? "none" : colourOf(node.label, classes) }),
-      node.label === null ? null : svg("text", { dy: "0.35em" }, key),
-    );
+    const isSmall = node.ring > 0 && node.label === null && drawing.nodes.length > CROWD;
+    const r = node.ring === 0 ? 11 : isSmall ? 4 : drawing.nodes.length > CROWD ? 7 : 8;
+    const colour = node.label === null ? "none" : colourOf(node.label, classes);
+    return svg("g", {
+      class: `dot ring${node.ring}`, tabindex: place === 0 ? 0 : -1, role: "button", "aria-label": name,
+      transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, "data-place": place,
+      onclick: () => look(node.number),
+    }, svg("title", {}, name), svg("circle", { r, "data-colour": colour }),
+    node.label === null ? null : svg("text", { dy: "0.35em" }, key));
   });
-  const picture = svg(
-    "svg",
-    { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "group", "aria-label": "Neighbourhood" },
+  // What is drawn last lies above the others: what people said, and above all the node itself.
+  /** @param {number} place */
+  const height = (place) => (drawing.nodes[place].ring === 0 ? 2 : drawing.nodes[place].label === null ? 0 : 1);
+  const upwards = [...dots.keys()].reverse().sort((a, b) => height(a) - height(b));
+  const picture = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "group", "aria-label": "Neighbourhood" },
     ...Array.from({ length: rings }, (_, ring) =>
-      svg("circle", {
-        class: "ring",
-        cx: SIZE / 2,
-        cy: SIZE / 2,
-        r: (radius * (ring + 1)) / rings,
-      }),
-    ),
+      svg("circle", { class: "ring", cx: SIZE / 2, cy: SIZE / 2, r: (radius * (ring + 1)) / rings })),
     ...drawing.edges.map(([a, b]) => {
       const [x1, y1] = at(a);
       const [x2, y2] = at(b);
       return svg("line", { x1, y1, x2, y2 });
     }),
-    ...dots.reverse(),
-  );
+    ...upwards.map((place) => dots[place]));
   picture.addEventListener("keydown", (event) => walk(/** @type {KeyboardEvent} */ (event), picture));
   const cut = drawing.omitted ? `, ${drawing.omitted.toLocaleString("en")} more are not drawn` : "";
-  return el(
-    "section",
-    { class: "drawing" },
+  return el("section", { class: "drawing" },
     el("h2", {}, "Neighbourhood"),
     picture,
-    el(
-      "p",
-      { class: "hint" },
-      `Rings are steps away${cut}. Filled: labelled by people. Arrow keys walk along the dots, ` +
-        "Enter looks at one.",
-    ),
-    tablePart(drawing, classes, look),
-  );
+    el("p", { class: "hint" }, `Rings are steps away${cut}. Filled: labelled by people. Arrow keys walk along the ` +
+      "dots, Enter looks at one."),
+    tablePart(drawing, classes, look));
 }
 
 /** Arrow keys go from dot to dot. @param {KeyboardEvent} event @param {SVGElement} picture */
@@ -118,28 +100,15 @@ function tablePart(drawing, classes, look) {
   const fill = () => {
     if (details.querySelector("table")) return;
     const rows = drawing.nodes.map((node, place) =>
-      el(
-        "tr",
-        {},
+      el("tr", {},
         el("td", {}, nodeButton({ ...node, label: null }, classes, look)),
         el("td", {}, node.label === null ? "none" : badge(node.label, classes)),
         el("td", {}, node.ring),
-        el("td", {}, linked[place].map((other) => drawing.nodes[other].id).join(", ")),
-      ),
-    );
-    const heads = ["node", "label", "steps away", "linked to"];
+        el("td", {}, linked[place].map((other) => drawing.nodes[other].id).join(", "))));
+    const heads = ["node", "label", "steps away", "linked to"].map((head) => el("th", { scope: "col" }, head));
     details.append(
-      el(
-        "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": "Neighbourhood as a table" },
-        el(
-          "table",
-          {},
-          el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
-          el("tbody", {}, ...rows),
-        ),
-      ),
-    );
+      el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Neighbourhood as a table" },
+        el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows))));
   };
   details.addEventListener("toggle", fill);
   return details;

@@ -151,5 +151,5 @@ function inline(text) {
     done = match.index + match[0].length;
   }
   parts.push(text.slice(done));
-  return parts;
+  return parts.filter((part) => part !== "");
 }
