@@ -300,7 +300,7 @@ def test_a_guideline_is_laid_out_as_it_was_meant(browser, tmp_path):
         assert heading == ["h3", "How to tell"]
         assert paragraph[1].startswith("Two words in one paragraph, snake_case_name")
         assert ["em", "this"] in paragraph
-        inner = ["ul", ["li", "inner ", ["strong", "bold"], "", ["ol", ["li", "innermost"]]]]
+        inner = ["ul", ["li", "inner ", ["strong", "bold"], ["ol", ["li", "innermost"]]]]
         assert bullets == [
             "ul",
             ["li", "first goes on", inner, ["p", "and more of it"]],
