@@ -116,6 +116,7 @@ export function changeClasses(classes, change) {
   const name = field("to");
   const merged = choice("Merge", classes);
   const into = choice("into", classes);
+  into.input.selectedIndex = Math.min(1, classes.length - 1); // not the one that is merged
   /** @param {string} kind @param {Record<string, string>} data */
   const act = (kind, data) => {
     if (Object.values(data).some((value) => !value.trim())) return;

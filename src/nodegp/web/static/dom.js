@@ -39,18 +39,14 @@ function fill(element, props, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.filter(isThere).map(asNode));
+  element.append(...there(children));
   return element;
 }
 
-/** @param {Child} child */
-function isThere(child) {
-  return child !== null && child !== undefined && child !== false;
-}
-
-/** @param {any} child @returns {Node} */
-function asNode(child) {
-  return child instanceof Node ? child : document.createTextNode(String(child));
+/** What there is of children, as nodes and text. @param {Child[]} children */
+function there(children) {
+  const some = children.filter((child) => child !== null && child !== undefined && child !== false);
+  return some.map((child) => (child instanceof Node ? child : String(child)));
 }
 
 /** @param {string} id @returns {HTMLElement} */
@@ -62,7 +58,7 @@ export function byId(id) {
 
 /** @param {string} id @param {...Child} children */
 export function show(id, ...children) {
-  byId(id).replaceChildren(...children.filter(isThere).map(asNode));
+  byId(id).replaceChildren(...there(children));
 }
 
 /** @param {number} share */

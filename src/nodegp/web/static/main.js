@@ -66,8 +66,7 @@ async function act(kind, data = {}) {
     return;
   }
   stand(reply);
-  if (["answer", "unknown", "later"].includes(kind)) outcome = reply.outcome;
-  else if (kind === "undo" || kind === "redo") outcome = null;
+  if (["answer", "unknown", "later", "undo", "redo"].includes(kind)) outcome = reply.outcome;
   const stays = looked && (kind === "flag" || kind === "note");
   if (stays && looked) looked = await get(`/api/node/${looked.number}`).catch(() => null);
   else looked = null;
@@ -196,14 +195,17 @@ function toggleDrawing() {
   draw();
 }
 
-async function showThoughts() {
-  const number = looked?.said ? looked.number : (outcome?.number ?? shown()?.number);
-  if (number === undefined) return;
+/** Of the node that one looks at, else of the one that was answered last. */
+function showThoughts() {
+  const one = looked ?? (outcome?.number === undefined ? shown() : outcome);
+  if (one?.number !== undefined) showThoughtsOf(one.number, one.id ?? "");
+}
+
+/** @param {number} number @param {string} id */
+async function showThoughtsOf(number, id) {
   try {
-    /** @type {import("./types.js").Thoughts} */
-    const thoughts = await get(`/api/thoughts/${number}`);
+    const part = thoughtsPart(await get(`/api/thoughts/${number}`), id);
     const place = byId("outcome").querySelector(".thoughts");
-    const part = thoughtsPart(thoughts);
     if (place) place.remove();
     if (!place || place.getAttribute("data-number") !== String(number)) byId("outcome").append(part);
   } catch (error) {
@@ -211,23 +213,27 @@ async function showThoughts() {
   }
 }
 
-/** @param {import("./types.js").Thoughts} thoughts */
-function thoughtsPart(thoughts) {
+/** @param {import("./types.js").Thoughts} thoughts @param {string} id */
+function thoughtsPart(thoughts, id) {
   const part = el("div", { class: "thoughts", "data-number": thoughts.number });
   if (!thoughts.probabilities.length) {
-    part.append(el("p", {}, "The model had no label to learn from then."));
+    part.append(el("p", {}, `The model had no label to learn from before ${id}.`));
     return part;
   }
   part.append(
-    el("h3", {}, thoughts.before ? "What the model thought before you answered" : "What the model thinks now"),
+    el("h3", {}, thoughts.before ? `What the model thought of ${id} before you answered` : `What the model thinks of ${id}`),
     guessList(thoughts.probabilities),
   );
+  /** @param {string} head @param {boolean} isFor */
+  const list = (head, isFor) => {
+    const labels = thoughts.labels.filter((one) => (one.label === thoughts.class) === isFor);
+    if (labels.length) part.append(el("h3", {}, head), el("ul", {}, ...labels.map((one) =>
+      el("li", {}, nodeButton(one, standing.classes, look), el("small", {}, ` ${one.share.toFixed(2)}`)))));
+  };
+  list(`Labels that spoke for ${thoughts.class ?? "it"}`, true);
+  list("Labels that spoke for other classes", false);
   if (thoughts.labels.length) {
-    part.append(
-      el("h3", {}, `Labels that spoke for ${thoughts.class ?? "it"} and for others`),
-      el("ul", {}, ...thoughts.labels.map((one) =>
-        el("li", {}, nodeButton(one, standing.classes, look), el("small", {}, ` ${one.share.toFixed(2)}`)))),
-    );
+    part.append(el("p", { class: "hint" }, "The number is what a label adds to the score of its own class."));
   }
   return part;
 }
@@ -247,8 +253,10 @@ function draw() {
   const node = shown();
   byId("name").textContent = standing.name ?? "";
   byId("guideline").hidden = !standing.guideline;
-  /** @type {HTMLButtonElement} */ (byId("undo")).disabled = !standing.can_undo;
-  /** @type {HTMLButtonElement} */ (byId("redo")).disabled = !standing.can_redo;
+  const { can_undo: undo, can_redo: redo, read_only: isReadOnly } = standing;
+  for (const [name, can] of Object.entries({ undo, redo, classes: true })) {
+    /** @type {HTMLButtonElement} */ (byId(name)).disabled = isReadOnly || !can;
+  }
   for (const key of document.querySelectorAll("kbd[data-action]")) {
     key.textContent = nameOf(key.getAttribute("data-action") ?? "");
   }
@@ -325,7 +333,11 @@ const NAMES = { unknown: "Cannot tell", later: "Later", flag: "Flag", note: "Not
 
 function outcomeParts() {
   if (!outcome) return [];
-  const { kind, label, probability, predicted, changed, id, corrects } = outcome;
+  const { kind, label, probability, predicted, changed, number, id, corrects, of } = outcome;
+  if (kind === "undo" || kind === "redo") {
+    const what = of ? `: ${deed(of.kind, of, of.id)}` : "";
+    return [el("p", {}, `${kind === "undo" ? "Undone" : "Done again"}${what}.`)];
+  }
   if (kind !== "answer" || label === undefined) {
     const what = kind === "later" ? "It will come back." : "It will not be asked again.";
     return [el("p", {}, el("b", {}, id ?? ""), ": ", what)];
@@ -340,7 +352,7 @@ function outcomeParts() {
     parts.push(corrects === undefined ? "The model had nothing to go by yet" : "Corrected");
   }
   parts.push(changed === null ? "." : `; ${amount(changed, "node")} changed.`);
-  return [el("p", {}, ...parts, " ", el("button", { type: "button", onclick: showThoughts },
+  return [el("p", {}, ...parts, " ", el("button", { type: "button", onclick: () => showThoughtsOf(number ?? 0, id ?? "") },
     "Why? ", el("kbd", {}, nameOf("model"))))];
 }
 

@@ -7,6 +7,9 @@ import { badge } from "./colours.js";
 /** @typedef {import("./types.js").Node} GraphNode */
 /** @typedef {import("./types.js").Brief} Brief */
 
+const TITLE = 120; // characters that a heading has at most
+const [LONG, LINES] = [1200, 16]; // of a text, above which it is folded
+
 /** @type {Record<string, string>} */
 const WHY = {
   strategy: "chosen because its label would help most",
@@ -22,25 +25,45 @@ const WHY = {
  * @returns {HTMLElement[]}
  */
 export function questionParts(node, classes, how) {
-  const [first, ...texts] = node.texts;
-  const said = node.said;
+  const [first] = node.texts;
+  const hasTitle = first && first.text.length <= TITLE && !first.text.trim().includes("\n");
+  const { said } = node;
+  const isAgain = node.why === "later" && said?.kind === "later"; // it is said once
   return [
-    el(
-      "p",
-      { class: "about" },
+    el("p", { class: "about" },
       el("span", { class: "id" }, node.id),
-      how.isQuestion ? el("span", { class: "why" }, WHY[node.why ?? ""] ?? "") : null,
+      how.isQuestion && !isAgain ? el("span", { class: "why" }, WHY[node.why ?? ""] ?? "") : null,
       node.flagged ? el("span", { class: "flag" }, "⚑ flagged") : null,
-      said && el("span", { class: "said" }, ...saidWords(said, classes)),
-    ),
-    el("h1", { dir: "auto" }, first ? first.text : node.id),
-    ...texts.map(({ name, text }) =>
-      el("div", { class: "text" }, el("h2", {}, name), el("p", { dir: "auto" }, text)),
-    ),
+      said && el("span", { class: "said" }, ...saidWords(said, classes))),
+    el("h1", { dir: "auto" }, hasTitle ? first.text : node.id),
+    ...node.texts.slice(hasTitle ? 1 : 0).map((one) => textPart(node.id, one)),
     el("dl", { class: "numbers" }, ...node.numbers.flatMap(numberParts)),
     ...(node.note ? [el("p", { class: "note" }, el("b", {}, "Note: "), node.note)] : []),
     ...(how.buttons.length ? [el("p", { class: "buttons" }, ...how.buttons)] : []),
   ];
+}
+
+/** @type {Set<string>} long texts that are shown whole */
+const unfolded = new Set();
+
+/** @param {string} id @param {{name: string, text: string}} one */
+function textPart(id, { name, text }) {
+  const whole = el("p", { dir: "auto" }, text);
+  const part = el("div", { class: "text" }, el("h2", {}, name), whole);
+  if (text.length > LONG || text.split("\n").length > LINES) {
+    const key = `${name} ${id}`;
+    const more = el("button", { type: "button", onclick: () => {
+      if (!unfolded.delete(key)) unfolded.add(key);
+      fold();
+    } });
+    const fold = () => {
+      whole.className = unfolded.has(key) ? "" : "folded";
+      more.textContent = unfolded.has(key) ? "less" : `more: ${amount(text.length, "character")} in all`;
+    };
+    fold();
+    part.append(more);
+  }
+  return part;
 }
 
 /** @param {import("./types.js").Said} said @param {string[]} classes */
@@ -55,7 +78,9 @@ function saidWords(said, classes) {
 /** @param {import("./types.js").Place} one */
 function numberParts(one) {
   if (one.value === null) return [el("dt", {}, one.name), el("dd", {}, "not known")];
-  const value = one.value.toLocaleString("en", { maximumSignificantDigits: 6 });
+  // A year is no 1,990: small whole numbers are written as they are.
+  const useGrouping = !Number.isInteger(one.value) || Math.abs(one.value) >= 10000;
+  const value = one.value.toLocaleString("en", { maximumSignificantDigits: 6, useGrouping });
   const below = one.below ?? 0;
   const upto = one.upto ?? 0;
   const place = `more than ${percent(below)} of all nodes`;
@@ -76,22 +101,16 @@ function numberParts(one) {
 export function aroundParts(node, classes, look) {
   const more = node.n_neighbours - node.neighbours.length;
   return [
-    el(
-      "section",
-      { class: "neighbours" },
+    el("section", { class: "neighbours" },
       el("h2", {}, `Linked to ${amount(node.n_neighbours, "node")}`),
       el("p", { class: "hint" }, `${amount(node.n_labelled, "has", "have")} a label from people`),
       el("ul", {}, ...node.neighbours.map((one) => el("li", {}, nodeButton(one, classes, look)))),
-      more > 0 ? el("p", { class: "hint" }, `and ${more.toLocaleString("en")} more`) : null,
-    ),
-    el(
-      "section",
-      { class: "ways" },
+      more > 0 ? el("p", { class: "hint" }, `and ${more.toLocaleString("en")} more`) : null),
+    el("section", { class: "ways" },
       el("h2", {}, "Nearest with a label"),
-      node.ways.length
-        ? el("ul", {}, ...node.ways.map((way) => wayPart(way, classes, look)))
-        : el("p", { class: "hint" }, "no labelled node can be reached from here"),
-    ),
+      el("p", { class: "hint" }, node.ways.length ? `of ${amount(node.ways.length, "class", "classes")}`
+        : "no labelled node can be reached from here"),
+      el("ul", {}, ...node.ways.map((way) => wayPart(way, classes, look)))),
   ];
 }
 

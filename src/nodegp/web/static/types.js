@@ -25,7 +25,8 @@
  * @typedef {{id: string, kind: string, data: Record<string, any>, node?: string}} Command
  * @typedef {{kind: string, changed: number | null, rest: number | null, number?: number,
  *   id?: string, label?: string, confidence?: number, probability?: number, predicted?: string,
- *   predicted_probability?: number, why?: string, corrects?: number}} Outcome
+ *   predicted_probability?: number, why?: string, corrects?: number,
+ *   of?: Outcome}} Outcome
  * @typedef {Standing & {event: string, outcome: Outcome}} Reply
  * @typedef {{number: number, before: boolean, class?: string, probabilities: Guess[],
  *   labels: (Brief & {share: number})[]}} Thoughts

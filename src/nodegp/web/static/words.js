@@ -17,7 +17,7 @@ export function deed(kind, data, node = "") {
     answer: (data.label ? `“${data.label}”` : "an answer") + of,
     unknown: `“cannot tell”${of}`,
     later: `“later”${of}`,
-    flag: `a change of the flag${on}`,
+    flag: (data.on === false ? "taking away the flag" : "the flag") + on,
     note: `a note${on}`,
     request: `the wish to be asked about ${node || "a node"} next`,
     "class-added": `the new class${name}`,
