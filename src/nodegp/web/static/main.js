@@ -319,12 +319,12 @@ function answerParts(node) {
 }
 
 /**
- * The second click of a double click would answer to the next question.
- * @param {(event: MouseEvent) => void} then
+ * The second click of a double click would answer to the next question. Fingers make none.
+ * @param {(event: PointerEvent) => void} then
  */
 function once(then) {
-  return (/** @type {MouseEvent} */ event) => {
-    if (event.detail <= 1) then(event);
+  return (/** @type {PointerEvent} */ event) => {
+    if (event.detail <= 1 || event.pointerType === "touch") then(event);
   };
 }
 
