@@ -4,8 +4,7 @@
  * It is kept for its journal: another one may be served at the same address later.
  */
 
-/** @typedef {import("./types.js").Reply} Reply */
-/** @typedef {import("./types.js").Command} Command */
+/** @import { Command, Reply } from "./types.js" */
 
 const OUTBOX = "nodegp-outbox:"; // and the journal
 const WAITS = [0.2, 0.5, 1, 2];
@@ -30,12 +29,9 @@ export function useJournal(name) {
   journal = name;
 }
 
-/**
- * @param {string} path
- * @returns {Promise<any>}
- */
+/** @param {string} path @returns {Promise<any>} */
 export async function get(path) {
-  return read(await fetch(path, { credentials: "same-origin" }));
+  return read(await fetch(path));
 }
 
 /** @param {Response} response */
@@ -56,11 +52,7 @@ function mayPass(error) {
   return !(error instanceof Refusal) || error.status >= 500 || error.status === 401;
 }
 
-/**
- * What the server has not confirmed.
- * @param {string} [of] which journal
- * @returns {Command[]}
- */
+/** What the server has not confirmed. @param {string} [of] which journal @returns {Command[]} */
 export function unconfirmed(of = journal) {
   try {
     return JSON.parse(localStorage.getItem(OUTBOX + of) ?? "[]");
@@ -121,25 +113,19 @@ async function send(of, one, tell) {
     } catch (error) {
       if (error instanceof Refusal && error.status === 500) failures += 1;
       if (error instanceof Refusal && (!mayPass(error) || failures >= TRIES)) {
-        error.tries = attempt + 1;
-        error.isKept = error.status === 409 && (await isOther(of));
-        if (!error.isKept) forget();
-        tell("");
-        throw error;
+        const now = error.status === 409 ? await get("/api/standing").catch(() => null) : {};
+        if (now) { // else it is not known why it was refused
+          error.tries = attempt + 1;
+          error.isKept = (now.journal ?? of) !== of;
+          if (!error.isKept) forget();
+          tell("");
+          throw error;
+        }
       }
       tell(why(error));
     }
     const wait = WAITS[Math.min(attempt, WAITS.length - 1)];
     await new Promise((done) => setTimeout(done, 1000 * wait));
-  }
-}
-
-/** Whether the server has another journal open than this. @param {string} of */
-async function isOther(of) {
-  try {
-    return ((await get("/api/standing")).journal ?? "") !== of;
-  } catch {
-    return true; // not known: it is kept, and tried again with the next page
   }
 }
 
@@ -159,7 +145,6 @@ async function post(of, one) {
   const { id, kind, data } = one;
   const response = await fetch("/api/do", {
     method: "POST",
-    credentials: "same-origin",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ id, kind, data, journal: of || undefined }),
   });

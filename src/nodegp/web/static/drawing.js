@@ -1,21 +1,16 @@
 /**
  * The neighbourhood as a drawing, and as a table that says the same. Places come from the server.
  */
-import { el, svg } from "./dom.js";
+import { el, hint, svg } from "./dom.js";
 import { badge, colourOf, keyOf } from "./colours.js";
 import { nodeButton } from "./question.js";
 
-/** @typedef {import("./types.js").Drawing} Drawing */
+/** @import { Drawing } from "./types.js" */
 
 const SIZE = 320;
 const CROWD = 60; // nodes, of which those without a label are drawn smaller
 
-/**
- * @param {Drawing} drawing
- * @param {string[]} classes
- * @param {(number: number) => void} look
- * @returns {HTMLElement}
- */
+/** @param {Drawing} drawing @param {string[]} classes @param {(number: number) => void} look */
 export function drawingPart(drawing, classes, look) {
   const radius = SIZE / 2 - 18;
   /** @param {number} place */
@@ -26,23 +21,23 @@ export function drawingPart(drawing, classes, look) {
   const rings = Math.max(...drawing.nodes.map((node) => node.ring), 0);
   const dots = drawing.nodes.map((node, place) => {
     const [x, y] = at(place);
-    const key = node.label === null ? "" : keyOf(node.label, classes);
-    const said = node.label === null ? "no label" : `label ${key} ${node.label}`;
-    const where = node.ring === 0 ? "the node asked about" : `${node.ring} away`;
+    const { label, ring } = node;
+    const key = label === null ? "" : keyOf(label, classes);
+    const said = label === null ? "no label" : `label ${key} ${label}`;
+    const where = ring === 0 ? "the node asked about" : `${ring} away`;
     const name = `${node.title}, ${said}, ${where}`;
-    const isSmall = node.ring > 0 && node.label === null && drawing.nodes.length > CROWD;
-    const r = node.ring === 0 ? 11 : isSmall ? 4 : drawing.nodes.length > CROWD ? 7 : 8;
-    const colour = node.label === null ? "none" : colourOf(node.label, classes);
+    const r = ring === 0 ? 11 : drawing.nodes.length <= CROWD ? 8 : label === null ? 4 : 6;
+    const colour = label === null ? "none" : colourOf(label, classes);
     return svg("g", {
-      class: `dot ring${node.ring}`, tabindex: place === 0 ? 0 : -1, role: "button", "aria-label": name,
+      class: `dot ring${ring}`, tabindex: place === 0 ? 0 : -1, role: "button", "aria-label": name,
       transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, "data-place": place,
       onclick: () => look(node.number),
     }, svg("title", {}, name), svg("circle", { r, "data-colour": colour }),
-    node.label === null ? null : svg("text", { dy: "0.35em" }, key));
+    key ? svg("text", { dy: "0.35em" }, key) : null);
   });
   // What is drawn last lies above the others: what people said, and above all the node itself.
   /** @param {number} place */
-  const height = (place) => (drawing.nodes[place].ring === 0 ? 2 : drawing.nodes[place].label === null ? 0 : 1);
+  const height = (place) => (place === 0 ? 2 : drawing.nodes[place].label === null ? 0 : 1);
   const upwards = [...dots.keys()].reverse().sort((a, b) => height(a) - height(b));
   const picture = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "group", "aria-label": "Neighbourhood" },
     ...Array.from({ length: rings }, (_, ring) =>
@@ -58,37 +53,28 @@ export function drawingPart(drawing, classes, look) {
   return el("section", { class: "drawing" },
     el("h2", {}, "Neighbourhood"),
     picture,
-    el("p", { class: "hint" }, `Rings are steps away${cut}. Filled: labelled by people. Arrow keys walk along the ` +
+    hint(`Rings are steps away${cut}. Filled: labelled by people. Arrow keys walk along the ` +
       "dots, Enter looks at one."),
     tablePart(drawing, classes, look));
 }
 
 /** Arrow keys go from dot to dot. @param {KeyboardEvent} event @param {SVGElement} picture */
 function walk(event, picture) {
-  const dots = /** @type {SVGElement[]} */ ([...picture.querySelectorAll(".dot")]).sort(
-    (a, b) => Number(a.dataset.place) - Number(b.dataset.place),
-  );
-  const place = dots.indexOf(/** @type {SVGElement} */ (event.target));
+  const [dot, { length }] = [/** @type {SVGElement} */ (event.target), picture.querySelectorAll(".dot")];
+  /** @type {Record<string, number>} */
   const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
-  const step = steps[/** @type {keyof typeof steps} */ (event.key)] ?? 0;
-  if (place < 0) return;
-  if (event.key === "Enter" || event.key === " ") {
-    event.preventDefault();
-    dots[place].dispatchEvent(new MouseEvent("click"));
-  } else if (step) {
-    event.preventDefault();
-    const next = dots[(place + step + dots.length) % dots.length];
-    dots[place].setAttribute("tabindex", "-1");
-    next.setAttribute("tabindex", "0");
-    next.focus();
-  }
+  const place = Number(dot.dataset.place) + (steps[event.key] ?? 0);
+  if (event.key === "Enter" || event.key === " ") dot.dispatchEvent(new MouseEvent("click"));
+  else if (event.key in steps) {
+    const next = picture.querySelector(`[data-place="${(place + length) % length}"]`);
+    dot.setAttribute("tabindex", "-1");
+    next?.setAttribute("tabindex", "0");
+    /** @type {SVGElement | null} */ (next)?.focus();
+  } else return;
+  event.preventDefault();
 }
 
-/**
- * @param {Drawing} drawing
- * @param {string[]} classes
- * @param {(number: number) => void} look
- */
+/** @param {Drawing} drawing @param {string[]} classes @param {(number: number) => void} look */
 function tablePart(drawing, classes, look) {
   /** @type {number[][]} */
   const linked = drawing.nodes.map(() => []);

@@ -7,16 +7,14 @@ import { badge, colourOf } from "./colours.js";
 import {
   button, changeClasses, findClass, showExport, showGuideline, showKeys, writeNote,
 } from "./dialogs.js";
-import { amount, byId, el, percent, show } from "./dom.js";
+import { amount, byId, el, hint, percent, show } from "./dom.js";
 import { drawingPart } from "./drawing.js";
 import { ACTIONS, listenToKeys, nameOf, readLayout } from "./keys.js";
 import { panelParts } from "./panels.js";
 import { aroundParts, nodeButton, questionParts } from "./question.js";
 import { deed } from "./words.js";
 
-/** @typedef {import("./types.js").Node} GraphNode */
-/** @typedef {import("./types.js").Standing} Standing */
-/** @typedef {import("./types.js").Outcome} Outcome */
+/** @import { Guess, Node as GraphNode, Outcome, Reply, Standing, Thoughts } from "./types.js" */
 
 const KEYS = 9; // classes that have a key of their own
 const PROBABLY = "nodegp-probably";
@@ -39,13 +37,9 @@ function shown() {
   return looked ?? standing.question;
 }
 
-// --- doing -----------------------------------------------------------------------------------
+// --- doing ---
 
-/**
- * Command something, and show what came of it.
- * @param {string} kind
- * @param {Record<string, any>} data
- */
+/** Command something, and show what came of it. @param {string} kind @param {Record<string, any>} data */
 async function act(kind, data = {}) {
   if (isBusy) return; // what one would answer is not on the page yet
   if (standing.read_only) {
@@ -54,13 +48,13 @@ async function act(kind, data = {}) {
   }
   isBusy = true;
   drawSaved();
-  /** @type {import("./types.js").Reply} */
+  /** @type {Reply} */
   let reply;
   try {
     reply = await command(kind, data, nameOfNode(data.number), say);
   } catch (error) {
     isBusy = false;
-    if (error instanceof Refusal && error.tries === 1 && !error.isKept) say(error.message);
+    if (error instanceof Refusal && error.tries === 1 && !error.isKept) say(words(error));
     else notDone({ kind, data, node: nameOfNode(data.number) }, error);
     await refresh().catch(drawSaved);
     return;
@@ -87,15 +81,17 @@ function nameOfNode(number) {
  */
 function notDone(one, error) {
   const what = deed(one.kind, one.data, one.node);
-  const why = (error instanceof Error ? error.message : String(error)).trim().replace(/\.$/, "");
-  if (error instanceof Refusal && error.isKept) {
-    notices.push(`The server has another journal open now. Kept until its own is open again: ${what}.`);
-  } else if (error instanceof Refusal && error.status === 500) {
-    notices.push(`Not saved: ${what}. Tried ${error.tries} times: ${why}. Do it again if it is missing.`);
-  } else {
-    notices.push(`Not saved: ${what}. Refused: ${why}.`);
-  }
+  const { isKept = false, status = 0, tries = 1 } = error instanceof Refusal ? error : {};
+  notices.push(
+    isKept ? `The server has another journal open now. Kept until its own is open again: ${what}.`
+      : status === 500 ? `Not saved: ${what}. Tried ${tries} times: ${words(error)} Do it again if it is missing.`
+        : `Not saved: ${what}. Refused: ${words(error)}`);
   drawSaved();
+}
+
+/** An error as a sentence. @param {unknown} error */
+function words(error) {
+  return `${error instanceof Error ? error.message : error}`.trim().replace(/\.?$/, ".");
 }
 
 /** @param {string} label @param {boolean} probably */
@@ -132,7 +128,7 @@ async function look(number) {
     draw();
     focusQuestion();
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error));
+    say(words(error));
   }
 }
 
@@ -209,11 +205,11 @@ async function showThoughtsOf(number, id) {
     if (place) place.remove();
     if (!place || place.getAttribute("data-number") !== String(number)) byId("outcome").append(part);
   } catch (error) {
-    say(error instanceof Refusal ? `${error.message}.` : String(error));
+    say(words(error));
   }
 }
 
-/** @param {import("./types.js").Thoughts} thoughts @param {string} id */
+/** @param {Thoughts} thoughts @param {string} id */
 function thoughtsPart(thoughts, id) {
   const part = el("div", { class: "thoughts", "data-number": thoughts.number });
   if (!thoughts.probabilities.length) {
@@ -221,24 +217,24 @@ function thoughtsPart(thoughts, id) {
     return part;
   }
   part.append(
-    el("h3", {}, thoughts.before ? `What the model thought of ${id} before you answered` : `What the model thinks of ${id}`),
+    el("h3", {}, `What the model ${thoughts.before ? `thought of ${id} before you answered` : `thinks of ${id}`}`),
     guessList(thoughts.probabilities),
   );
   /** @param {string} head @param {boolean} isFor */
   const list = (head, isFor) => {
     const labels = thoughts.labels.filter((one) => (one.label === thoughts.class) === isFor);
-    if (labels.length) part.append(el("h3", {}, head), el("ul", {}, ...labels.map((one) =>
-      el("li", {}, nodeButton(one, standing.classes, look), el("small", {}, ` ${one.share.toFixed(2)}`)))));
+    if (labels.length) part.append(el("h3", {}, head), el("ul", { class: "spoke" }, ...labels.map((one) =>
+      el("li", {}, el("small", {}, one.share.toFixed(2)), nodeButton(one, standing.classes, look)))));
   };
   list(`Labels that spoke for ${thoughts.class ?? "it"}`, true);
   list("Labels that spoke for other classes", false);
   if (thoughts.labels.length) {
-    part.append(el("p", { class: "hint" }, "The number is what a label adds to the score of its own class."));
+    part.append(hint("The number is what a label adds to the score of its own class."));
   }
   return part;
 }
 
-/** @param {import("./types.js").Guess[]} guesses */
+/** @param {Guess[]} guesses */
 function guessList(guesses) {
   return el("ul", { class: "guesses" }, ...guesses.slice(0, 4).map((guess) => {
     const bar = el("i", { class: "bar", "data-colour": colourOf(guess.name, standing.classes) });
@@ -247,7 +243,7 @@ function guessList(guesses) {
   }));
 }
 
-// --- showing ---------------------------------------------------------------------------------
+// --- showing ---
 
 function draw() {
   const node = shown();
@@ -283,13 +279,10 @@ function hiddenDrawing() {
 function lookButtons() {
   if (!looked) return [];
   const { number, said } = looked;
-  const buttons = [button("← Back to the question", back)];
-  if (!said || said.kind === "later") {
-    buttons.push(button("Ask about this one next", () => act("request", { number })));
-  } else {
-    buttons.push(el("span", { class: "hint" }, "answer again to correct it"));
-  }
-  return buttons;
+  const isOpen = !said || said.kind === "later";
+  return [button("← Back to the question", back),
+    isOpen ? button("Ask about this one next", () => act("request", { number }))
+      : el("span", { class: "hint" }, "answer again to correct it")];
 }
 
 /** @param {GraphNode | null} node */
@@ -302,7 +295,6 @@ function answerParts(node) {
       "aria-keyshortcuts": String(place + 1),
       onclick: once((event) => answer(name, event.shiftKey)),
     }, el("kbd", {}, place + 1), el("span", { dir: "auto" }, name)));
-  const probably = el("input", { type: "checkbox" });
   const others = (isAsked() ? ["unknown", "later", "flag", "note"] : ["flag", "note"]).map((action) =>
     el("button", { type: "button", onclick: once(DO[action]), title: ACTIONS[action].means },
       NAMES[action], " ", el("kbd", {}, nameOf(action))));
@@ -314,7 +306,7 @@ function answerParts(node) {
             `${standing.classes.length - KEYS} more`)
         : null),
     el("div", { class: "others" }, ...others,
-      classes.length ? el("label", { class: "probably" }, probably, " probably (⇧)") : null),
+      classes.length ? el("label", { class: "probably" }, el("input", { type: "checkbox" }), " probably (⇧)") : null),
   ].filter((part) => part !== null);
 }
 
@@ -395,7 +387,7 @@ function focusQuestion() {
   if (window.scrollY > 0) window.scrollTo({ top: 0 });
 }
 
-// --- beginning -------------------------------------------------------------------------------
+// --- beginning ---
 
 /** How things stand now; whether that is in another journal. @param {Standing} now */
 function stand(now) {
@@ -438,13 +430,10 @@ let isWired = false;
 /** Hear what one does, and what others do. */
 function wire() {
   isWired = true;
-  listenToKeys(
-    (digit, probably) => {
-      const label = standing.classes[digit - 1];
-      if (label !== undefined) answer(label, probably);
-    },
-    (action) => DO[action](),
-  );
+  listenToKeys((digit, probably) => {
+    const label = standing.classes[digit - 1];
+    if (label !== undefined) answer(label, probably);
+  }, (action) => DO[action]());
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && looked && !byId("dialog").hasAttribute("open")) back();
   });
@@ -453,28 +442,25 @@ function wire() {
   byId("export").addEventListener("click", showExport);
   byId("settings").addEventListener("click", openKeys);
   readLayout(draw);
-  listen(
-    (news) => {
-      if (news.seq !== standing.seq && !isBusy) refresh().catch(() => undefined);
-    },
-    (isThere) => {
-      const isBack = isThere && !isConnected;
-      isConnected = isThere;
-      drawSaved();
-      // It may be another server, with another journal.
-      if (isBack && !isBusy) refresh().catch(() => undefined);
-    },
-  );
+  /** @param {boolean} isNew */
+  const renew = (isNew) => {
+    if (isNew && !isBusy) refresh().catch(() => undefined);
+  };
+  listen((news) => renew(news.seq !== standing.seq), (isThere) => {
+    const isBack = isThere && !isConnected;
+    isConnected = isThere;
+    drawSaved();
+    renew(isBack); // it may be another server, with another journal
+  });
 }
 
 /** Begin, and where the server is not there yet, a little later. */
 function start() {
   begin().catch((error) => {
     const isAway = !(error instanceof Refusal);
-    const text = error instanceof Error ? error.message : String(error);
     byId("trouble").hidden = false;
     delete byId("trouble").dataset.now;
-    byId("trouble").textContent = isAway ? "The server does not answer. It is tried again." : text;
+    byId("trouble").textContent = isAway ? "The server does not answer. It is tried again." : words(error);
     if (isAway && !document.body.hasAttribute("data-ready")) setTimeout(start, 1000);
   });
 }

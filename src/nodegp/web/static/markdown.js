@@ -7,7 +7,6 @@ import { el } from "./dom.js";
 const BLANK = /^\s*$/;
 const FENCE = /^ *(```+|~~~+)/;
 const HEADING = /^(#{1,6})\s+(.*?)\s*#*\s*$/;
-const RULE = /^(-{3,}|\*{3,}|_{3,})\s*$/;
 const QUOTE = /^ {0,3}>\s?/;
 const ITEM = /^( *)([-*+]|(\d{1,9})[.)]) +/;
 const DASHES = /^ *\|?( *:?-+:? *\|)+( *:?-+:? *)?$/; // below the heads of a table
@@ -21,30 +20,39 @@ export function markdownParts(markdown) {
 function blocks(lines) {
   /** @type {HTMLElement[]} */
   const parts = [];
-  for (let at = 0; at < lines.length; ) {
-    const end = blockEnd(lines, at);
-    if (end > at) parts.push(block(lines.slice(at, end)));
-    at = Math.max(end, at + 1);
+  let at = 0;
+  /** This line and those after it that belong to it. @param {(at: number) => boolean} isMore */
+  const take = (isMore) => {
+    const from = at;
+    do at += 1; while (at < lines.length && isMore(at));
+    return lines.slice(from, at);
+  };
+  while (at < lines.length) {
+    const line = lines[at];
+    const heading = HEADING.exec(line);
+    const fence = FENCE.exec(line);
+    if (BLANK.test(line)) at += 1;
+    else if (heading) {
+      const tag = /** @type {"h3"} */ (`h${Math.min(heading[1].length + 2, 6)}`);
+      parts.push(el(tag, {}, ...inline(heading[2])));
+      at += 1;
+    } else if (fence) {
+      const code = take((next) => !lines[next].trim().startsWith(fence[1])).slice(1);
+      at += 1; // the fence below
+      parts.push(el("pre", {}, code.map((one) => undent(one, indent(line))).join("\n")));
+    } else if (ITEM.test(line)) {
+      const end = listEnd(lines, at);
+      parts.push(list(take((next) => next < end)));
+    } else if (QUOTE.test(line)) {
+      const quoted = take((next) => QUOTE.test(lines[next])).map((one) => one.replace(QUOTE, ""));
+      parts.push(el("blockquote", {}, ...blocks(quoted)));
+    } else if (isTable(lines, at)) parts.push(table(take((next) => lines[next].includes("|"))));
+    else {
+      const text = take((next) => !BLANK.test(lines[next]) && !interrupts(lines, next));
+      parts.push(el("p", { dir: "auto" }, ...inline(text.map((one) => one.trim()).join(" "))));
+    }
   }
   return parts;
-}
-
-/** Where the block ends that begins with a line. @param {string[]} lines @param {number} at */
-function blockEnd(lines, at) {
-  const line = lines[at];
-  if (BLANK.test(line)) return at;
-  if (HEADING.test(line) || RULE.test(line)) return at + 1;
-  const fence = FENCE.exec(line);
-  if (fence) {
-    const end = lines.findIndex((other, place) => place > at && other.trim().startsWith(fence[1]));
-    return end < 0 ? lines.length : end + 1;
-  }
-  if (ITEM.test(line)) return listEnd(lines, at);
-  let end = at + 1;
-  if (QUOTE.test(line)) while (end < lines.length && QUOTE.test(lines[end])) end += 1;
-  else if (isTable(lines, at)) while (end < lines.length && lines[end].includes("|")) end += 1;
-  else while (end < lines.length && !BLANK.test(lines[end]) && !interrupts(lines, end)) end += 1;
-  return end;
 }
 
 /** @param {string[]} lines @param {number} at */
@@ -56,12 +64,17 @@ function isTable(lines, at) {
 function interrupts(lines, at) {
   const item = ITEM.exec(lines[at]);
   if (item) return item[3] === undefined || item[3] === "1"; // others may be years
-  return [FENCE, HEADING, RULE, QUOTE].some((kind) => kind.test(lines[at])) || isTable(lines, at);
+  return [FENCE, HEADING, QUOTE].some((kind) => kind.test(lines[at])) || isTable(lines, at);
 }
 
 /** @param {string} line */
 function indent(line) {
   return line.length - line.trimStart().length;
+}
+
+/** @param {string} line @param {number} margin */
+function undent(line, margin) {
+  return line.slice(Math.min(margin, indent(line)));
 }
 
 /** @param {string[]} lines @param {number} at */
@@ -81,28 +94,6 @@ function listEnd(lines, at) {
   return end;
 }
 
-/** @param {string[]} lines of one block @returns {HTMLElement} */
-function block(lines) {
-  const heading = HEADING.exec(lines[0]);
-  if (heading) return el(`h${Math.min(heading[1].length + 2, 6)}`, {}, ...inline(heading[2]));
-  if (RULE.test(lines[0])) return el("hr");
-  if (FENCE.test(lines[0])) return el("pre", {}, code(lines));
-  if (ITEM.test(lines[0])) return list(lines);
-  if (QUOTE.test(lines[0])) {
-    return el("blockquote", {}, ...blocks(lines.map((line) => line.replace(QUOTE, ""))));
-  }
-  if (isTable(lines, 0)) return table(lines);
-  return el("p", { dir: "auto" }, ...inline(lines.map((line) => line.trim()).join(" ")));
-}
-
-/** What is between fences. @param {string[]} lines */
-function code(lines) {
-  const [margin, fence] = [indent(lines[0]), FENCE.exec(lines[0])?.[1] ?? ""];
-  const isClosed = lines.length > 1 && lines[lines.length - 1].trim().startsWith(fence);
-  const inside = lines.slice(1, isClosed ? -1 : undefined);
-  return inside.map((line) => line.slice(Math.min(margin, indent(line)))).join("\n");
-}
-
 /** @param {string[]} lines */
 function list(lines) {
   const own = indent(lines[0]);
@@ -114,7 +105,7 @@ function list(lines) {
     if (item && indent(line) <= own + 1) {
       margin = item[0].length;
       items.push([line.slice(margin)]);
-    } else items[items.length - 1].push(line.slice(Math.min(margin, indent(line))));
+    } else items[items.length - 1].push(undent(line, margin));
   }
   const number = ITEM.exec(lines[0])?.[3];
   return el(number ? "ol" : "ul", { start: number && number !== "1" ? number : null }, ...items.map((item) => {
@@ -126,7 +117,7 @@ function list(lines) {
 
 /** @param {string[]} lines */
 function table(lines) {
-  /** @param {string} line @param {string} tag */
+  /** @param {string} line @param {"th" | "td"} tag */
   const row = (line, tag) => {
     const cells = line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/);
     return el("tr", {}, ...cells.map((cell) => el(tag, {}, ...inline(cell.replaceAll("\\|", "|").trim()))));

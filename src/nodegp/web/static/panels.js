@@ -1,19 +1,15 @@
 /**
  * How it is going: labels, accuracy, the learning curve, advice, and what was answered.
  */
-import { amount, el, percent, svg } from "./dom.js";
+import { amount, el, hint, percent, svg } from "./dom.js";
 import { badge, colourOf } from "./colours.js";
 import { nodeButton } from "./question.js";
 
-/** @typedef {import("./types.js").Standing} Standing */
-/** @typedef {import("./types.js").Panels} Panels */
+/** @import { Panels, Standing } from "./types.js" */
 
 const SHOWN = 30; // answers in the list
 
-/**
- * @param {Standing} standing
- * @param {(number: number) => void} look
- */
+/** @param {Standing} standing @param {(number: number) => void} look */
 export function panelParts(standing, look) {
   const numbers = standing.panels;
   return [countsPanel(numbers, standing.classes), accuracyPanel(numbers), curvePanel(numbers),
@@ -43,29 +39,25 @@ function countsPanel(numbers, classes) {
     el("table", { class: "counts" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "class"), el("td"), ...heads)),
       el("tbody", {}, ...rows)),
-    rest.length ? el("p", { class: "hint" }, rest.join(", ")) : null);
+    rest.length ? hint(rest.join(", ")) : null);
 }
 
 /** @param {Panels} numbers */
 function accuracyPanel(numbers) {
   const { estimate, leave_one_out: left, entropy, changed } = numbers;
+  /** @param {string} name @param {string} bold @param {string} [more] */
+  const fact = (name, bold, more) => [el("dt", {}, name), el("dd", {}, el("b", {}, bold), more)];
   const facts = [
-    el("dt", {}, "estimated"),
-    estimate
-      ? el("dd", {}, el("b", {}, percent(estimate.accuracy)),
+    ...(estimate
+      ? fact("estimated", percent(estimate.accuracy),
           ` (${percent(estimate.low)} to ${percent(estimate.high)}): right for ${estimate.right} of ` +
             `${amount(estimate.drawn, "node")} drawn at random, before it was told`)
-      : el("dd", {}, "no answers yet to questions drawn at random"),
-    el("dt", {}, "leave-one-out"),
-    left === null
-      ? el("dd", {}, "needs two labels")
-      : el("dd", {}, el("b", {}, percent(left)), " of the labels, each predicted without itself"),
-    ...(entropy === null
-      ? []
-      : [el("dt", {}, "doubt left"), el("dd", {}, el("b", {}, entropy.toFixed(2)), " nats a node")]),
-    ...(changed === null
-      ? []
-      : [el("dt", {}, "last answer"), el("dd", {}, "changed ", el("b", {}, amount(changed, "node")))]),
+      : [el("dt", {}, "estimated"), el("dd", {}, "no answers yet to questions drawn at random")]),
+    ...(left === null
+      ? [el("dt", {}, "leave-one-out"), el("dd", {}, "needs two labels")]
+      : fact("leave-one-out", percent(left), " of the labels, each predicted without itself")),
+    ...(entropy === null ? [] : fact("doubt left", entropy.toFixed(2), " nats a node")),
+    ...(changed === null ? [] : fact("last answer", amount(changed, "node"), " changed")),
   ];
   return el("section", {}, el("h2", {}, "How often is the model right?"), el("dl", {}, ...facts));
 }
@@ -75,7 +67,7 @@ function curvePanel(numbers) {
   const points = numbers.curve.filter((row) => row[1] !== null);
   const head = el("h2", {}, "Learning curve");
   if (points.length < 2) {
-    return el("section", {}, head, el("p", { class: "hint" }, "begins with the second answer"));
+    return el("section", {}, head, hint("begins with the second answer"));
   }
   const [width, height, left, low] = [280, 120, 42, 18];
   const most = points[points.length - 1][0];
@@ -103,7 +95,7 @@ function curvePanel(numbers) {
             svg("circle", { cx: x(most), cy: y(estimate.accuracy), r: 3.5 }),
           ]
         : [])),
-    el("p", { class: "hint" }, "Line: leave-one-out. Dot: estimated, with its 95 % interval."));
+    hint("Line: leave-one-out. Dot: estimated, with its 95 % interval."));
 }
 
 /** @param {Panels} numbers */
@@ -114,10 +106,7 @@ function advicePanel(numbers) {
     el("p", {}, advice ? advice.text : "Advice comes when predictions have changed a few times."));
 }
 
-/**
- * @param {Standing} standing
- * @param {(number: number) => void} look
- */
+/** @param {Standing} standing @param {(number: number) => void} look */
 function historyPanel(standing, look) {
   const last = standing.history.slice(-SHOWN).reverse();
   const more = standing.history.length - last.length;
@@ -125,9 +114,9 @@ function historyPanel(standing, look) {
   const kinds = { unknown: "cannot tell", later: "later" };
   return el("section", { class: "history" },
     el("h2", {}, "Your answers"),
-    last.length ? null : el("p", { class: "hint" }, "none yet"),
+    last.length ? null : hint("none yet"),
     el("ol", {}, ...last.map((one) =>
       el("li", {}, nodeButton(one, standing.classes, look),
         kinds[one.kind] ? el("small", {}, ` ${kinds[one.kind]}`) : null))),
-    more > 0 ? el("p", { class: "hint" }, `and ${more.toLocaleString("en")} before`) : null);
+    more > 0 ? hint(`and ${more.toLocaleString("en")} before`) : null);
 }

@@ -1,11 +1,10 @@
 /**
  * The node that is asked about, or looked at: what people know of it.
  */
-import { amount, el, percent } from "./dom.js";
+import { amount, el, hint, percent } from "./dom.js";
 import { badge } from "./colours.js";
 
-/** @typedef {import("./types.js").Node} GraphNode */
-/** @typedef {import("./types.js").Brief} Brief */
+/** @import { Brief, Node as GraphNode, Place, Said } from "./types.js" */
 
 const TITLE = 120; // characters that a heading has at most
 const [LONG, LINES] = [1200, 16]; // of a text, above which it is folded
@@ -36,37 +35,30 @@ export function questionParts(node, classes, how) {
       node.flagged ? el("span", { class: "flag" }, "⚑ flagged") : null,
       said && el("span", { class: "said" }, ...saidWords(said, classes))),
     el("h1", { dir: "auto" }, hasTitle ? first.text : node.id),
-    ...node.texts.slice(hasTitle ? 1 : 0).map((one) => textPart(node.id, one)),
+    ...node.texts.slice(hasTitle ? 1 : 0).map(textPart),
     el("dl", { class: "numbers" }, ...node.numbers.flatMap(numberParts)),
     ...(node.note ? [el("p", { class: "note" }, el("b", {}, "Note: "), node.note)] : []),
     ...(how.buttons.length ? [el("p", { class: "buttons" }, ...how.buttons)] : []),
   ];
 }
 
-/** @type {Set<string>} long texts that are shown whole */
-const unfolded = new Set();
-
-/** @param {string} id @param {{name: string, text: string}} one */
-function textPart(id, { name, text }) {
+/** @param {{name: string, text: string}} one */
+function textPart({ name, text }) {
   const whole = el("p", { dir: "auto" }, text);
   const part = el("div", { class: "text" }, el("h2", {}, name), whole);
   if (text.length > LONG || text.split("\n").length > LINES) {
-    const key = `${name} ${id}`;
-    const more = el("button", { type: "button", onclick: () => {
-      if (!unfolded.delete(key)) unfolded.add(key);
-      fold();
-    } });
     const fold = () => {
-      whole.className = unfolded.has(key) ? "" : "folded";
-      more.textContent = unfolded.has(key) ? "less" : `more: ${amount(text.length, "character")} in all`;
+      const isFolded = whole.classList.toggle("folded");
+      more.textContent = isFolded ? `more: ${amount(text.length, "character")} in all` : "less";
     };
+    const more = el("button", { type: "button", onclick: fold });
     fold();
     part.append(more);
   }
   return part;
 }
 
-/** @param {import("./types.js").Said} said @param {string[]} classes */
+/** @param {Said} said @param {string[]} classes */
 function saidWords(said, classes) {
   if (said.kind === "unknown") return ["you said: cannot tell"];
   if (said.kind === "later") return ["you put it off"];
@@ -75,7 +67,7 @@ function saidWords(said, classes) {
   return [said.kind === "given" ? "label: " : "you said: ", badge(label, classes), sure];
 }
 
-/** @param {import("./types.js").Place} one */
+/** @param {Place} one */
 function numberParts(one) {
   if (one.value === null) return [el("dt", {}, one.name), el("dd", {}, "not known")];
   // A year is no 1,990: small whole numbers are written as they are.
@@ -103,12 +95,12 @@ export function aroundParts(node, classes, look) {
   return [
     el("section", { class: "neighbours" },
       el("h2", {}, `Linked to ${amount(node.n_neighbours, "node")}`),
-      el("p", { class: "hint" }, `${amount(node.n_labelled, "has", "have")} a label from people`),
+      hint(`${amount(node.n_labelled, "has", "have")} a label from people`),
       el("ul", {}, ...node.neighbours.map((one) => el("li", {}, nodeButton(one, classes, look)))),
-      more > 0 ? el("p", { class: "hint" }, `and ${more.toLocaleString("en")} more`) : null),
+      more > 0 ? hint(`and ${more.toLocaleString("en")} more`) : null),
     el("section", { class: "ways" },
       el("h2", {}, "Nearest with a label"),
-      el("p", { class: "hint" }, node.ways.length ? `of ${amount(node.ways.length, "class", "classes")}`
+      hint(node.ways.length ? `of ${amount(node.ways.length, "class", "classes")}`
         : "no labelled node can be reached from here"),
       el("ul", {}, ...node.ways.map((way) => wayPart(way, classes, look)))),
   ];
@@ -128,16 +120,9 @@ function wayPart(way, classes, look) {
   return el("li", {}, badge(way.label, classes), ` ${amount(steps, "step")}: `, ...buttons);
 }
 
-/**
- * @param {Brief} one
- * @param {string[]} classes
- * @param {(number: number) => void} look
- */
+/** @param {Brief} one @param {string[]} classes @param {(number: number) => void} look */
 export function nodeButton(one, classes, look) {
-  return el(
-    "button",
-    { type: "button", class: "node", onclick: () => look(one.number), title: one.id },
+  return el("button", { type: "button", class: "node", onclick: () => look(one.number), title: one.id },
     one.label === null ? null : badge(one.label, classes),
-    el("span", { dir: "auto" }, one.title),
-  );
+    el("span", { dir: "auto" }, one.title));
 }

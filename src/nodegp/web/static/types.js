@@ -4,8 +4,7 @@
  * @typedef {{number: number, id: string, title: string, label: string | null}} Brief
  * @typedef {Brief & {node: number, ring: number, x: number, y: number}} Drawn
  * @typedef {{nodes: Drawn[], edges: [number, number][], omitted: number}} Drawing
- * @typedef {{name: string, value: number | null, median?: number, below?: number, upto?: number,
- *   least?: number, most?: number}} Place
+ * @typedef {{name: string, value: number | null, median?: number, below?: number, upto?: number}} Place
  * @typedef {{name: string, probability: number}} Guess
  * @typedef {{kind: string, label: string | null, confidence: number}} Said
  * @typedef {{number: number, id: string, title: string, texts: {name: string, text: string}[],

@@ -1,17 +1,11 @@
 /**
- * What somebody did, in words.
- */
-
-/**
- * @param {string} kind
- * @param {Record<string, any>} data as it is sent to the server
- * @param {string} [node] what the node is called
+ * What somebody did, in words: its kind, what was sent with it, and what the node is called.
+ * @param {string} kind @param {Record<string, any>} data @param {string} [node]
  */
 export function deed(kind, data, node = "") {
   const on = node ? ` on ${node}` : "";
   const of = node ? ` for ${node}` : "";
-  const name = data.name ? ` “${data.name}”` : "";
-  const to = data.to ? `“${data.to}”` : "another";
+  const { name, to } = data;
   /** @type {Record<string, string>} */
   const words = {
     answer: (data.label ? `“${data.label}”` : "an answer") + of,
@@ -20,9 +14,9 @@ export function deed(kind, data, node = "") {
     flag: (data.on === false ? "taking away the flag" : "the flag") + on,
     note: `a note${on}`,
     request: `the wish to be asked about ${node || "a node"} next`,
-    "class-added": `the new class${name}`,
-    "class-renamed": `class${name} called ${to}`,
-    "class-merged": `class${name} merged into ${to}`,
+    "class-added": `the new class “${name}”`,
+    "class-renamed": `class “${name}” called “${to}”`,
+    "class-merged": `class “${name}” merged into “${to}”`,
     mode: `suggestions ${data.suggestions ? "on" : "off"}`,
   };
   return words[kind] ?? kind;
