@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette", reason="the labelling page needs the extra `label`")
 
 from browser import LabelPage, served
-from labelling import do, open_session
+from labelling import do, open_session, truth, two_groups
+from nodegp import GraphGPClassifier
+from nodegp.graph import Graph
+from nodegp.label.opening import Subject
 from nodegp.web.serving import PageServer, listening_socket
 
 
@@ -315,4 +319,166 @@ def test_a_guideline_is_laid_out_as_it_was_meant(browser, tmp_path):
         assert quote == ["blockquote", ["p", "quoted"], ["ul", ["li", "inside"]]]
         assert after == ["p", "After."]
         assert one.page.locator(".guideline b").count() == 0
+        one.close()
+
+
+def many(n=400, n_classes=12, **shown):
+    """A node in the middle of many, and classes with long names that differ at their ends."""
+    rng = np.random.default_rng(1)
+    edges = [(0, i) for i in range(1, 60)] + [tuple(rng.integers(0, n, 2)) for _ in range(900)]
+    graph = Graph.from_edges(
+        np.array([(a, b) for a, b in edges if a != b]), n_nodes=n, features=rng.random((n, 3))
+    )
+    classes = [f"extra class number {i} of many" for i in range(n_classes)]
+    model = GraphGPClassifier(random_state=0)
+    columns = {name: np.array([make(i) for i in range(n)], object) for name, make in shown.items()}
+    return Subject(graph, np.array([f"n{i}" for i in range(n)]), classes, model, shown=columns)
+
+
+def test_a_long_text_is_no_heading(browser, tmp_path):
+    text = "A sentence of an abstract, and another one. " * 60
+    subject = many(abstract=lambda i: f"{text}{i}", year=lambda i: str(1990 + i % 30),
+                   size=lambda i: str(12345 + i))  # fmt: skip
+    session = open_session(tmp_path / "labels.sqlite", subject)
+    do(session, "request", number=0)
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        assert one.page.inner_text("#question h1") == "n0"
+        body = one.page.locator("#question .text p")
+        folded = body.bounding_box()["height"]
+        assert folded < 300
+        assert body.evaluate("(p) => Number(getComputedStyle(p).fontWeight)") == 400
+        more = one.page.get_by_role("button", name="more: 2,641 characters in all")
+        more.click()
+        assert body.bounding_box()["height"] > 2 * folded
+        one.page.get_by_role("button", name="less").click()
+        assert body.bounding_box()["height"] == folded
+        numbers = one.page.locator(".numbers b").all_inner_texts()
+        assert numbers[:2] == ["1990", "12,345"]  # a year is no quantity
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_title"),
+    [("x" * 120, True), ("x " * 61, False), ("two\nlines", False), ("short", True)],
+)
+def test_a_short_line_is_a_heading(browser, tmp_path, text, is_title):
+    subject = two_groups(shown={"said": np.array([text] * 24, object)})
+    with served(open_session(tmp_path / "labels.sqlite", subject)) as link:
+        one = LabelPage(browser, link)
+        assert (one.page.inner_text("#question h1") == text) is is_title
+        assert one.page.locator("#question .text").count() == (not is_title)
+        one.close()
+
+
+def test_a_crowded_neighbourhood_can_be_read(browser, tmp_path):
+    session = open_session(tmp_path / "labels.sqlite", many(title=lambda i: f"title of paper {i}"))
+    for node in [*range(1, 30), *range(60, 130)]:
+        do(session, "answer", number=node, label=session.state.classes[node % 12])
+    do(session, "request", number=0)
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        page = one.page
+        # Labelled dots lie above those without a label, and the node itself above all.
+        heights = page.evaluate(
+            """() => [...document.querySelectorAll(".drawing .dot")].map((dot) =>
+                dot.matches(".ring0") ? 2 : dot.querySelector("[data-colour=none]") ? 0 : 1)"""
+        )
+        assert heights == sorted(heights)
+        assert set(heights) == {0, 1, 2}
+        radii = page.evaluate(
+            """() => ["[data-colour=none]", ":not([data-colour=none])"].map((kind) =>
+                document.querySelector(".dot:not(.ring0) circle" + kind).r.baseVal.value)"""
+        )
+        assert radii[0] < radii[1]
+        # No word of a heading of the table is torn apart.
+        page.locator(".drawing summary").click()
+        lines = page.evaluate(
+            """() => [...document.querySelectorAll(".drawing th")].map((th) =>
+                Math.round(th.clientHeight / parseFloat(getComputedStyle(th).lineHeight)))"""
+        )
+        assert max(lines) <= 2
+        # Lists that go on say so, and all of a class's name is there.
+        assert "of 12 classes" in page.inner_text(".ways")
+        assert page.evaluate(
+            """() => [...document.querySelectorAll(".counts .badge")]
+                .every((badge) => badge.scrollWidth <= badge.clientWidth + 1)"""
+        )
+        assert page.evaluate(
+            "() => getComputedStyle(document.querySelector('.ways ul')).backgroundImage"
+        ).startswith("linear-gradient")
+        one.close()
+
+
+def test_undo_and_redo_say_what_they_did(browser, tmp_path):
+    session = open_session(tmp_path / "labels.sqlite")
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        asked = one.asked
+        one.press("Digit2")
+        one.press("KeyF")
+        flagged = one.asked
+        one.press("KeyZ")
+        assert one.page.inner_text("#outcome") == f"Undone: the flag on {flagged}."
+        one.press("KeyZ")
+        assert one.page.inner_text("#outcome") == f"Undone: “right” for {asked}."
+        one.press("KeyY")
+        assert one.page.inner_text("#outcome") == f"Done again: “right” for {asked}."
+        one.close()
+
+
+def test_thoughts_are_of_the_node_that_one_sees(browser, tmp_path):
+    session = open_session(tmp_path / "labels.sqlite")
+    for node, label in ((0, "left"), (12, "right"), (5, "left")):
+        do(session, "answer", number=node, label=label)
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        page, asked = one.page, one.asked
+        label = truth(session.question.node)
+        one.press("Digit1" if label == "left" else "Digit2")
+        page.keyboard.press("KeyM")
+        page.wait_for_selector(".thoughts")
+        thoughts = page.inner_text(".thoughts")
+        assert f"What the model thought of {asked} before you answered" in thoughts
+        assert f"Labels that spoke for {label}" in thoughts
+        assert "what a label adds to the score of its own class" in thoughts
+        lists = page.locator(".thoughts .spoke")
+        assert set(lists.nth(0).locator(".badge").all_inner_texts()) == {label}
+        assert label not in lists.nth(1).locator(".badge").all_inner_texts()
+        page.locator(".neighbours .node:not(:has(.badge))").first.click()
+        page.wait_for_selector("#question.looked")
+        assert page.locator(".thoughts").count() == 0
+        page.keyboard.press("KeyM")
+        wait_for_text(page, "#trouble", "shown once you have answered")
+        assert page.locator(".thoughts").count() == 0
+        one.close()
+
+
+def test_what_is_put_off_says_so_once_and_classes_merge_into_others(browser, tmp_path):
+    session = open_session(tmp_path / "labels.sqlite")
+    with served(session) as link:
+        one = LabelPage(browser, link)
+        put_off = session.question.node
+        one.press("KeyS")
+        for node in set(range(24)) - {put_off}:
+            do(session, "answer", number=node, label=truth(node))
+        one.page.reload()
+        one.wait_ready()
+        assert one.page.inner_text("#question").count("you put it off") == 1
+        one.page.get_by_role("button", name="Classes").click()
+        merge = one.page.locator("dialog form", has=one.page.get_by_role("button", name="Merge"))
+        chosen = [merge.locator("select").nth(i).input_value() for i in (0, 1)]
+        assert chosen == ["left", "right"]
+        one.close()
+
+
+def test_what_a_reader_cannot_do_is_not_offered(browser, tmp_path):
+    first = open_session(tmp_path / "labels.sqlite")
+    do(first, "answer", number=0, label="left")
+    second = open_session(tmp_path / "labels.sqlite")
+    with served(first), served(second) as link:
+        one = LabelPage(browser, link)
+        for name in ("Undo", "Redo", "Classes"):
+            assert one.page.get_by_role("button", name=name).is_disabled()
+        assert one.page.get_by_role("button", name="Export").is_enabled()
         one.close()
