@@ -393,6 +393,7 @@ def test_a_crowded_neighbourhood_can_be_read(browser, tmp_path):
         assert radii[0] < radii[1]
         # No word of a heading of the table is torn apart.
         page.locator(".drawing summary").click()
+        page.wait_for_selector(".drawing tbody tr")
         lines = page.evaluate(
             """() => [...document.querySelectorAll(".drawing th")].map((th) =>
                 Math.round(th.clientHeight / parseFloat(getComputedStyle(th).lineHeight)))"""
