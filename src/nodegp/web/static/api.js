@@ -1,16 +1,20 @@
 /**
  * Speaking with the server. A command has an id, is kept in this browser until the server has
  * confirmed it, and is sent again with the same id for as long as it takes: so it is done once.
+ * It is kept for its journal: another one may be served at the same address later.
  */
 
-/** @typedef {import("./types.js").Reply} Reply */
-/** @typedef {{id: string, kind: string, data: Record<string, any>}} Command */
+/** @import { Command, Reply } from "./types.js" */
 
-const OUTBOX = "nodegp-outbox";
+const OUTBOX = "nodegp-outbox:"; // and the journal
 const WAITS = [0.2, 0.5, 1, 2];
+const TRIES = 4; // of a command that the server fails at: the fifth would fail too
 
 /** An answer of the server's that is no success. */
 export class Refusal extends Error {
+  tries = 1;
+  isKept = false; // for its journal, which is not the one that is open
+
   /** @param {string} text @param {number} status */
   constructor(text, status) {
     super(text);
@@ -18,12 +22,16 @@ export class Refusal extends Error {
   }
 }
 
-/**
- * @param {string} path
- * @returns {Promise<any>}
- */
+let journal = "";
+
+/** From now on it is this journal that one writes to. @param {string} name */
+export function useJournal(name) {
+  journal = name;
+}
+
+/** @param {string} path @returns {Promise<any>} */
 export async function get(path) {
-  return read(await fetch(path, { credentials: "same-origin" }));
+  return read(await fetch(path));
 }
 
 /** @param {Response} response */
@@ -44,18 +52,19 @@ function mayPass(error) {
   return !(error instanceof Refusal) || error.status >= 500 || error.status === 401;
 }
 
-/** @returns {Command[]} what the server has not confirmed */
-export function unconfirmed() {
+/** What the server has not confirmed. @param {string} [of] which journal @returns {Command[]} */
+export function unconfirmed(of = journal) {
   try {
-    return JSON.parse(localStorage.getItem(OUTBOX) ?? "[]");
+    return JSON.parse(localStorage.getItem(OUTBOX + of) ?? "[]");
   } catch {
     return [];
   }
 }
 
-/** @param {Command[]} commands */
-function keep(commands) {
-  localStorage.setItem(OUTBOX, JSON.stringify(commands));
+/** @param {string} of @param {Command[]} commands */
+function keep(of, commands) {
+  if (commands.length) localStorage.setItem(OUTBOX + of, JSON.stringify(commands));
+  else localStorage.removeItem(OUTBOX + of);
 }
 
 /** @type {Promise<any>} */
@@ -65,41 +74,53 @@ let last = Promise.resolve();
  * Do something, for certain and once.
  * @param {string} kind
  * @param {Record<string, any>} data
+ * @param {string} node what the node is called, if it is about one
  * @param {(trouble: string) => void} tell hears why it takes long; "" when it is done
  * @returns {Promise<Reply>}
  */
-export function command(kind, data, tell) {
-  const one = { id: identifier(), kind, data };
-  keep([...unconfirmed(), one]);
-  last = last.catch(() => undefined).then(() => send(one, tell));
+export function command(kind, data, node, tell) {
+  const [of, one] = [journal, { id: identifier(), kind, data, node }];
+  keep(of, [...unconfirmed(of), one]);
+  last = last.catch(() => undefined).then(() => send(of, one, tell));
   return last;
 }
 
 /**
  * Send what was not confirmed when the page was closed.
  * @param {(trouble: string) => void} tell
+ * @param {(one: Command, error: unknown) => void} refused hears of each that was not done
  */
-export async function sendUnconfirmed(tell) {
-  for (const one of unconfirmed()) await send(one, tell).catch(() => undefined);
+export async function sendUnconfirmed(tell, refused) {
+  const of = journal;
+  for (const one of unconfirmed(of)) await send(of, one, tell).catch((error) => refused(one, error));
 }
 
 /**
+ * @param {string} of the journal
  * @param {Command} one
  * @param {(trouble: string) => void} tell
  * @returns {Promise<Reply>}
  */
-async function send(one, tell) {
+async function send(of, one, tell) {
+  const forget = () => keep(of, unconfirmed(of).filter((other) => other.id !== one.id));
+  let failures = 0;
   for (let attempt = 0; ; attempt += 1) {
     try {
-      const reply = await post(one);
-      keep(unconfirmed().filter((other) => other.id !== one.id));
+      const reply = await post(of, one);
+      forget();
       tell("");
       return reply;
     } catch (error) {
-      if (!mayPass(error)) {
-        keep(unconfirmed().filter((other) => other.id !== one.id));
-        tell("");
-        throw error;
+      if (error instanceof Refusal && error.status === 500) failures += 1;
+      if (error instanceof Refusal && (!mayPass(error) || failures >= TRIES)) {
+        const now = error.status === 409 ? await get("/api/standing").catch(() => null) : {};
+        if (now) { // else it is not known why it was refused
+          error.tries = attempt + 1;
+          error.isKept = (now.journal ?? of) !== of;
+          if (!error.isKept) forget();
+          tell("");
+          throw error;
+        }
       }
       tell(why(error));
     }
@@ -119,13 +140,13 @@ function why(error) {
   return `Not saved yet: ${error.message}. It is tried again.`;
 }
 
-/** @param {Command} one */
-async function post(one) {
+/** @param {string} of the journal @param {Command} one */
+async function post(of, one) {
+  const { id, kind, data } = one;
   const response = await fetch("/api/do", {
     method: "POST",
-    credentials: "same-origin",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(one),
+    body: JSON.stringify({ id, kind, data, journal: of || undefined }),
   });
   return read(response);
 }

@@ -1,9 +1,9 @@
 /**
  * What opens above the page: finding a class, changing classes, a note, keys, export, a guideline.
  */
-import { byId, el, show } from "./dom.js";
+import { byId, el, hint, show } from "./dom.js";
 import { badge } from "./colours.js";
-import { ACTIONS, codeOf, nameOf, nameOfCode, remap, resetKeys, strokeOf, takenBy } from "./keys.js";
+import { ACTIONS, hearStroke, nameOf, nameOfCode, remap, resetKeys, takenBy } from "./keys.js";
 import { markdownParts } from "./markdown.js";
 
 /** @returns {HTMLDialogElement} */
@@ -32,18 +32,10 @@ export function closeDialog() {
  */
 export function findClass(classes, choose) {
   const list = el("ul", { class: "found", role: "listbox", id: "found", "aria-label": "Classes" });
-  const input = /** @type {HTMLInputElement} */ (
-    el("input", {
-      type: "text",
-      class: "find",
-      "aria-label": "Class",
-      role: "combobox",
-      "aria-expanded": "true",
-      "aria-controls": "found",
-      autocomplete: "off",
-      placeholder: "type a part of its name",
-    })
-  );
+  const input = el("input", {
+    type: "text", class: "find", "aria-label": "Class", role: "combobox", "aria-expanded": "true",
+    "aria-controls": "found", autocomplete: "off", placeholder: "type a part of its name",
+  });
   let at = 0;
   /** @type {string[]} */
   let found = [];
@@ -52,13 +44,9 @@ export function findClass(classes, choose) {
     found = classes.filter((name) => words.every((word) => name.toLowerCase().includes(word)));
     at = Math.max(0, Math.min(at, found.length - 1));
     list.replaceChildren(
-      ...found.slice(0, 50).map((name, place) => {
-        const option = el("li", {
-          id: `found${place}`, role: "option", "aria-selected": place === at ? "true" : "false",
-          onclick: () => take(name, false),
-        }, badge(name, classes));
-        return option;
-      }),
+      ...found.slice(0, 50).map((name, place) => el("li", {
+        id: `found${place}`, role: "option", "aria-selected": `${place === at}`, onclick: () => take(name, false),
+      }, badge(name, classes))),
     );
     input.setAttribute("aria-activedescendant", found.length ? `found${at}` : "");
     list.children[at]?.scrollIntoView({ block: "nearest" });
@@ -85,14 +73,9 @@ export function findClass(classes, choose) {
   draw();
 }
 
-/**
- * @param {string} text
- * @param {(text: string) => void} keep
- */
+/** @param {string} text @param {(text: string) => void} keep */
 export function writeNote(text, keep) {
-  const area = /** @type {HTMLTextAreaElement} */ (
-    el("textarea", { rows: 5, maxlength: 20000, "aria-label": "Note" })
-  );
+  const area = el("textarea", { rows: 5, maxlength: 20000, "aria-label": "Note" });
   area.value = text;
   const done = () => {
     closeDialog();
@@ -102,7 +85,7 @@ export function writeNote(text, keep) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) done();
   });
   open("Note", area, el("p", { class: "buttons" }, button("Keep the note", done)),
-    el("p", { class: "hint" }, "Ctrl and Enter keeps it, Escape leaves it as it was."));
+    hint("Ctrl and Enter keeps it, Escape leaves it as it was."));
 }
 
 /**
@@ -116,6 +99,7 @@ export function changeClasses(classes, change) {
   const name = field("to");
   const merged = choice("Merge", classes);
   const into = choice("into", classes);
+  into.input.selectedIndex = Math.min(1, classes.length - 1); // not the one that is merged
   /** @param {string} kind @param {Record<string, string>} data */
   const act = (kind, data) => {
     if (Object.values(data).some((value) => !value.trim())) return;
@@ -129,7 +113,7 @@ export function changeClasses(classes, change) {
       act("class-renamed", { name: renamed.input.value, to: name.input.value })),
     form([merged.label, into.label], "Merge", () =>
       act("class-merged", { name: merged.input.value, to: into.input.value })),
-    el("p", { class: "hint" }, "Each of these can be undone like an answer."),
+    hint("Each of these can be undone like an answer."),
   );
 }
 
@@ -145,15 +129,13 @@ function form(fields, text, act) {
 
 /** @param {string} text */
 function field(text) {
-  const input = /** @type {HTMLInputElement} */ (el("input", { type: "text", maxlength: 200 }));
+  const input = el("input", { type: "text", maxlength: 200 });
   return { input, label: el("label", {}, text, input) };
 }
 
 /** @param {string} text @param {string[]} names */
 function choice(text, names) {
-  const input = /** @type {HTMLSelectElement} */ (
-    el("select", {}, ...names.map((name) => el("option", {}, name)))
-  );
+  const input = el("select", {}, ...names.map((name) => el("option", {}, name)));
   return { input, label: el("label", {}, text, input) };
 }
 
@@ -171,12 +153,10 @@ export function showKeys(now, set) {
   const rows = Object.entries(ACTIONS).map(([action, { means }]) =>
     el("tr", {}, el("td", {}, keyButton(action, set.redraw)), el("td", {}, means)),
   );
-  const wished = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", disabled: now.readOnly }));
+  const wished = el("input", { type: "checkbox", disabled: now.readOnly });
   wished.checked = now.suggestions;
   wished.addEventListener("change", () => set.suggest(wished.checked));
-  const sure = /** @type {HTMLInputElement} */ (
-    el("input", { type: "number", min: 0.05, max: 0.99, step: 0.05, value: now.confidence })
-  );
+  const sure = el("input", { type: "number", min: 0.05, max: 0.99, step: 0.05, value: now.confidence });
   sure.addEventListener("change", () => {
     if (sure.validity.valid) set.probably(Number(sure.value));
   });
@@ -186,11 +166,11 @@ export function showKeys(now, set) {
       el("tr", {}, el("td", {}, el("kbd", {}, "1"), " to ", el("kbd", {}, "9")), el("td", {}, "a class")),
       el("tr", {}, el("td", {}, el("kbd", {}, "⇧ 1"), " to ", el("kbd", {}, "⇧ 9")), el("td", {}, "probably that class")),
       ...rows)),
-    el("p", { class: "hint" }, "Keys go by their place on the keyboard. Click one and press another to change it. ",
+    hint("Keys go by their place on the keyboard. Click one and press another to change it. ",
       button("As they were", () => { resetKeys(); set.redraw(); showKeys(now, set); })),
     el("p", {}, el("label", {}, "“Probably” means a confidence of ", sure)),
     el("p", {}, el("label", {}, wished, " show what the model thinks before I answer")),
-    el("p", { class: "hint" }, "Suggestions shift the answers towards the model and make it look better than it is. " +
+    hint("Suggestions shift the answers towards the model and make it look better than it is. " +
       "With them on, one question in ten still comes without, and the journal notes which."),
   );
 }
@@ -198,22 +178,27 @@ export function showKeys(now, set) {
 /** @param {string} action @param {() => void} redraw */
 function keyButton(action, redraw) {
   const one = el("button", { type: "button", class: "key", "aria-label": `Change the key for ${ACTIONS[action].means}` }, nameOf(action));
+  const rest = () => {
+    one.textContent = nameOf(action);
+    isWaiting = false;
+  };
+  let isWaiting = false;
   one.addEventListener("click", () => {
+    if (isWaiting) return;
+    isWaiting = true;
+    one.focus(); // not every browser does that with what is clicked
     one.textContent = "press a key";
-    one.addEventListener("keydown", (event) => {
-      event.preventDefault();
-      event.stopPropagation();
-      if (/^(Shift|Control|Alt|Meta)/.test(event.code)) return;
-      const stroke = strokeOf(event);
-      const other = event.key === "Escape" ? "" : takenBy(action, stroke);
-      if (event.key === "Escape") one.textContent = nameOf(action);
-      else if (other) one.textContent = `${nameOfCode(stroke)} is taken`;
-      else {
-        remap(action, stroke);
-        one.textContent = nameOf(action);
-        redraw();
+    hearStroke(one, (stroke) => {
+      const other = takenBy(action, stroke);
+      if (other) {
+        one.textContent = `${nameOfCode(stroke)} is taken, press another`;
+        return false;
       }
-    }, { once: !/^(Shift|Control|Alt|Meta)/.test(codeOf(action)) });
+      remap(action, stroke);
+      rest();
+      redraw();
+      return true;
+    }, rest);
   });
   return one;
 }
@@ -230,6 +215,6 @@ export function showExport() {
     "Export",
     el("ul", { class: "exports" }, ...Object.entries(formats).map(([format, text]) =>
       el("li", {}, el("a", { href: `/api/export/${format}`, download: `labels.${format}` }, text)))),
-    el("p", { class: "hint" }, "Every answer is in the journal already: closing the page loses nothing."),
+    hint("Every answer is in the journal already: closing the page loses nothing."),
   );
 }

@@ -8,13 +8,13 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * An element with attributes, listeners (`onclick`) and children.
- * @param {string} tag
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
  * @param {Record<string, any>} [props]
  * @param {...Child} children
- * @returns {HTMLElement}
  */
 export function el(tag, props = {}, ...children) {
-  return /** @type {HTMLElement} */ (fill(document.createElement(tag), props, children));
+  return fill(document.createElement(tag), props, children);
 }
 
 /**
@@ -25,32 +25,29 @@ export function el(tag, props = {}, ...children) {
  * @returns {SVGElement}
  */
 export function svg(tag, props = {}, ...children) {
-  return /** @type {SVGElement} */ (fill(document.createElementNS(SVG, tag), props, children));
+  return fill(/** @type {SVGElement} */ (document.createElementNS(SVG, tag)), props, children);
 }
 
-/**
- * @param {Element} element
- * @param {Record<string, any>} props
- * @param {Child[]} children
- */
+/** @template {Element} E @param {E} element @param {Record<string, any>} props @param {Child[]} children */
 function fill(element, props, children) {
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.filter(isThere).map(asNode));
+  element.append(...there(children));
   return element;
 }
 
-/** @param {Child} child */
-function isThere(child) {
-  return child !== null && child !== undefined && child !== false;
+/** What there is of children, as nodes and text. @param {Child[]} children */
+function there(children) {
+  const some = children.filter((child) => child !== null && child !== undefined && child !== false);
+  return some.map((child) => (child instanceof Node ? child : String(child)));
 }
 
-/** @param {any} child @returns {Node} */
-function asNode(child) {
-  return child instanceof Node ? child : document.createTextNode(String(child));
+/** A remark in small print. @param {...Child} children */
+export function hint(...children) {
+  return el("p", { class: "hint" }, ...children);
 }
 
 /** @param {string} id @returns {HTMLElement} */
@@ -62,7 +59,7 @@ export function byId(id) {
 
 /** @param {string} id @param {...Child} children */
 export function show(id, ...children) {
-  byId(id).replaceChildren(...children.filter(isThere).map(asNode));
+  byId(id).replaceChildren(...there(children));
 }
 
 /** @param {number} share */

@@ -87,10 +87,45 @@ export function strokeOf(event) {
   return event.code + (event.shiftKey ? "+Shift" : "");
 }
 
+// Inputs in which nothing is written.
+const CLICKED = ["checkbox", "radio", "button", "submit", "reset"];
+
 /** @param {EventTarget | null} target */
 function isWriting(target) {
   if (!(target instanceof Element)) return false;
-  return target.closest("input, textarea, select, [contenteditable], dialog[open]") !== null;
+  const input = target.closest("input");
+  if (input && !CLICKED.includes(input.type)) return true;
+  return target.closest("textarea, select, [contenteditable], dialog[open]") !== null;
+}
+
+/** Whether a key is what one clicks with here. @param {KeyboardEvent} event */
+function isClick(event) {
+  const clicks = ["Space", "Enter", "NumpadEnter"].includes(event.code);
+  return clicks && event.target instanceof Element && event.target.closest("button, input, a, summary") !== null;
+}
+
+// Keys that are held while another is pressed.
+const HELD = /^(Shift|Control|Alt|Meta|OS|Fn|CapsLock|NumLock)/;
+
+/**
+ * Hear one stroke on an element in place of what it usually does. Escape or leaving it ends that.
+ * @param {HTMLElement} element
+ * @param {(stroke: string) => boolean} take whether it is good; else another is waited for
+ * @param {() => void} cancel
+ */
+export function hearStroke(element, take, cancel) {
+  const ending = new AbortController();
+  element.addEventListener("keydown", (event) => {
+    if (event.code === "Tab") return; // leaves it
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.repeat || HELD.test(event.code) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") {
+      ending.abort();
+      cancel();
+    } else if (take(strokeOf(event))) ending.abort();
+  }, { signal: ending.signal });
+  element.addEventListener("blur", () => { ending.abort(); cancel(); }, { signal: ending.signal });
 }
 
 /**
@@ -105,7 +140,7 @@ export function listenToKeys(onDigit, onAction) {
     const before = times[event.code] ?? -Infinity;
     times[event.code] = event.timeStamp;
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.isComposing || isWriting(event.target)) return;
+    if (event.isComposing || isWriting(event.target) || isClick(event)) return;
     const isSame = event.repeat || event.timeStamp - before < BOUNCE;
     const digit = /^(?:Digit|Numpad)([1-9])$/.exec(event.code);
     const stroke = strokeOf(event);

@@ -4,8 +4,7 @@
  * @typedef {{number: number, id: string, title: string, label: string | null}} Brief
  * @typedef {Brief & {node: number, ring: number, x: number, y: number}} Drawn
  * @typedef {{nodes: Drawn[], edges: [number, number][], omitted: number}} Drawing
- * @typedef {{name: string, value: number | null, median?: number, below?: number, upto?: number,
- *   least?: number, most?: number}} Place
+ * @typedef {{name: string, value: number | null, median?: number, below?: number, upto?: number}} Place
  * @typedef {{name: string, probability: number}} Guess
  * @typedef {{kind: string, label: string | null, confidence: number}} Said
  * @typedef {{number: number, id: string, title: string, texts: {name: string, text: string}[],
@@ -21,10 +20,12 @@
  * @typedef {{seq: number, question: Node | null, classes: string[], panels: Panels,
  *   history: (Brief & {kind: string})[], can_undo: string, can_redo: string,
  *   suggestions: boolean, confidence: number, strategy: string, read_only: boolean,
- *   trouble: string, name?: string, guideline?: boolean}} Standing
+ *   trouble: string, name?: string, guideline?: boolean, journal?: string}} Standing
+ * @typedef {{id: string, kind: string, data: Record<string, any>, node?: string}} Command
  * @typedef {{kind: string, changed: number | null, rest: number | null, number?: number,
  *   id?: string, label?: string, confidence?: number, probability?: number, predicted?: string,
- *   predicted_probability?: number, why?: string, corrects?: number}} Outcome
+ *   predicted_probability?: number, why?: string, corrects?: number,
+ *   of?: Outcome}} Outcome
  * @typedef {Standing & {event: string, outcome: Outcome}} Reply
  * @typedef {{number: number, before: boolean, class?: string, probabilities: Guess[],
  *   labels: (Brief & {share: number})[]}} Thoughts
