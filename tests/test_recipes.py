@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import nodegp
 from helpers import hide
 from nodegp import Graph, GraphGPClassifier
+from nodegp.budget import budget
 from nodegp.filters import Identity, PageRank, Propagation, Relations, SumOfFilters, View, Views
 from nodegp.inducing import Points
 from nodegp.kernels import RBF, Constant, Cosine, Linear, Sum
@@ -499,3 +500,17 @@ def test_kernels_with_arrays_are_told_apart_between_fits():
         model = GraphGPClassifier(kernel=Stretched(along=along)).fit(graph, shown)
         fits.append(model.predict_proba())
     np.testing.assert_array_equal(*fits)
+
+
+def test_links_in_common_are_left_out_where_they_take_too_much(monkeypatch, capsys):
+    """Their rows have an entry for each node: at a million nodes, gigabytes for a few labels."""
+    graph, y = graph_of(0, alike=0.9)
+    labels = some_labels(y, 10)
+    monkeypatch.setattr(budget, "large", 4 * 20 * 300)
+    there = GraphGPClassifier().fit(graph, labels)
+    assert "links in common" in {score.name for score in there.selection_}
+    monkeypatch.setattr(budget, "large", 4 * 20 * 300 - 1)
+    left_out = GraphGPClassifier(verbose=1).fit(Graph(graph.adjacency, graph.features), labels)
+    assert "links in common" not in {score.name for score in left_out.selection_}
+    assert "links in common are left out" in capsys.readouterr().err
+    assert left_out.score(graph, np.where(labels < 0, y, -1)) > 0.8

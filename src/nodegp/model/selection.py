@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from nodegp.budget import budget
 from nodegp.identity import fingerprint
 from nodegp.kernels import Kernel
 from nodegp.linalg import threads_for
@@ -34,12 +35,14 @@ from nodegp.model.weighing import (
     weigh_numbers,
 )
 from nodegp.prior import Domain
+from nodegp.prior.edges import LINKS
 
 __all__ = ["Choice", "anticipate", "choose_recipe", "choose_regression"]
 
 _ENOUGH = 200  # labels to weigh views by
 _MANY = 20.0  # labels per class that numbers stand for
 _HYPERPRIOR = 1.0
+_ROWS_AT_ONCE = 4  # copies of rows of labels that there may be for a moment
 
 
 class Choice(NamedTuple):
@@ -137,6 +140,8 @@ class _ViewsAtLabels:
         may_sum = may_sum and base.kernel is None
         if not may_sum:
             looks = [look for look in looks if look.view.relation is None]
+        if are_links_too_many(len(nodes), domain.n_nodes):
+            looks = [look for look in looks if look.view.relation != LINKS]
         kernel = base.kernel if isinstance(base.kernel, Kernel) else None
         known_by = "" if kernel is None else fingerprint(kernel.to_dict())
         asked = looks, nodes.tolist(), known_by, may_sum
@@ -196,11 +201,18 @@ def _choose(
     )
     for remark in left_out_views(domain):
         report(remark)
+    if not domain.is_featureless and are_links_too_many(len(views.nodes), domain.n_nodes):
+        report("links in common are left out: with so many labels and nodes they take too much")
     for score in scores:
         loss = "not known" if score.log_loss is None else f"{score.log_loss:.4f}"
         report(f"{score.name}: weight {score.weight:.2f}, log loss of labels left out {loss}")
     is_whole = len(views.some) == len(views.nodes)
     return Choice(recipe, scores, found.pooled if is_whole else None)
+
+
+def are_links_too_many(n_labels: int, n_nodes: int) -> bool:
+    """Whether rows of links in common, an entry for each node, take too much beside features."""
+    return n_labels * n_nodes > budget.large // _ROWS_AT_ONCE
 
 
 def _best(
