@@ -266,6 +266,16 @@ def test_read_labels_in_the_usual_columns_if_they_are_there(files):
     assert read_labels("labels.csv", ["a", "b"], usual=("paper", "topic"))[1].tolist() == ["u"]
 
 
+def test_a_column_of_ids_is_not_taken_for_another_that_is_misspelt(files):
+    files(labels_csv="papr,topic\na,u\n")
+    with pytest.raises(ValueError, match="column 'papr', and none of the name 'paper'"):
+        read_labels("labels.csv", ["a", "b"], usual=("paper", "topic"))
+    for id in ("papr", 1):
+        assert read_labels("labels.csv", ["a", "b"], id, usual=("paper", "topic"))[0].tolist() == [
+            0
+        ]
+
+
 def test_a_label_without_an_id_is_found_in_its_row_of_the_file(files):
     """Rows without a label are skipped, and used to be left out of the count."""
     files(labels_csv="who,label\n1,\n,\n,u\n2,v\n")

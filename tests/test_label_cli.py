@@ -192,7 +192,7 @@ def test_it_stops_and_says_where_answers_are_unless_it_is_to_be_quiet(tmp_path, 
         assert (out, err) == ("", "")
     else:
         assert out.startswith("no answer yet in ")
-        assert out.endswith("; with `--apply` a model learns from them\n")
+        assert out.endswith("; `--apply` puts answers into a model\n")
         assert "Traceback" not in err
     assert process.returncode == 0
 

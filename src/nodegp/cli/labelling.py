@@ -61,7 +61,7 @@ def label(
         if apply:
             written = applied(session, out or model)
             if not quiet:
-                print(f"{answers(session)}: {written:,} labels; written to {out or model}")
+                print(f"{answers(session)}; {written:,} labels in the model {out or model}")
         if export is not None:
             rows = write_answers(session, export)
             if not quiet:
@@ -192,7 +192,7 @@ def page(session: Any, port: int | None, open: bool, guide: str, name: str, quie
 
     serve(session, port=port, open_browser=open, guideline=guide, name=name, say=say)
     if not quiet:
-        print(f"{answers(session)}; with `--apply` a model learns from them")
+        print(f"{answers(session)}; `--apply` puts answers into a model")
 
 
 def answers(session: Any) -> str:

@@ -36,6 +36,7 @@ _NUMBERS = (_types.is_integer, _types.is_floating, _types.is_decimal, _types.is_
 _LISTS = (_types.is_list, _types.is_large_list, _types.is_fixed_size_list)
 _MOST_COLUMNS = 100_000  # pyarrow takes 9 kB for each, whatever it holds
 _COMPARED = 1_000  # columns looked at for one that may have been meant
+_MISSPELT = 0.8  # how like a name another is that was meant to be it
 
 
 @dataclass(frozen=True)
@@ -166,10 +167,19 @@ class TableFile:
         raise ValueError(f"{self.path} has no column {column!r} for {what}; it has {names}.{guess}")
 
     def find_id(self, id: Column | None, usual: Column | None = None) -> str:
-        """The column of ids; by default the usual one if the file has it, and else the first."""
-        if id is None:
-            id = usual if usual in self.names else 1
-        return self.find(id, "ids")
+        """The column of ids; by default the usual one if the file has it, and else the first,
+        unless that is the usual one misspelt."""
+        if id is None and usual in self.names:
+            id = usual
+        if id is not None:
+            return self.find(id, "ids")
+        name = self.find(1, "ids")
+        if usual is not None and get_close_matches(name, [str(usual)], 1, _MISSPELT):
+            raise ValueError(
+                f"{self.path} has a column {name!r}, and none of the name {usual!r} that ids have: "
+                "rename it, or say that it is the column of ids"
+            )
+        return name
 
     def read(self, columns: Sequence[str] | None = None, text: Sequence[str] = ()) -> Table:
         """Read these columns (all by default).
