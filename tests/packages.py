@@ -34,7 +34,9 @@ def run_code(code: str, *args: str, options: tuple[str, ...] = (), **settings: A
 
     ``options`` are Python's own; a working directory and the like are ``settings``."""
     usual = {"capture_output": True, "text": True, "timeout": 600}
-    usual["env"] = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    # What large arrays took is given back at once, or peaks of memory would differ from run to run.
+    given_back = {"MALLOC_MMAP_THRESHOLD_": str(1 << 17)}
+    usual["env"] = os.environ | given_back | {"PYTHONPATH": str(ROOT / "tests")}
     done = subprocess.run([sys.executable, *options, "-c", code, *args], **usual | settings)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -655,7 +655,7 @@ print(peak - before)
 def test_a_large_graph_within_bounded_memory():
     # In a process of its own: what others took before would hide what this takes.
     # F X has 24 MiB, the operator 20; the rest is one block of columns and its terms.
-    assert int(run_code(LARGE)) < 400  # MiB
+    assert int(run_code(LARGE)) < 260  # MiB
 
 
 @pytest.mark.parametrize("settled", [None, 20])
