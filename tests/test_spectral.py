@@ -564,6 +564,28 @@ def test_features_in_any_order_of_memory():
         np.testing.assert_allclose(found, expected, atol=1e-14)
 
 
+def test_kernels_of_distances_take_the_same_filtered_features_as_others(monkeypatch):
+    """There is one array of them, no more precise than features are; what is summed of its entries
+    is in double precision, so that nodes which are alike are no less apart than they are."""
+    monkeypatch.setattr(features, "_SMALL", 0)
+    labels, everyone = np.arange(20), np.arange(90)
+    graph = random_graph(90, 0.05, 8)
+    graph = Graph(graph.adjacency, graph.features + 10.0)
+    where = Domain(graph, Preprocessor.fit(graph.features))
+    filter = PageRank(0.1, order=4)
+    apart = FilteredFeatures(RBF(1.0, 0.01), filter)
+    alike = FilteredFeatures(Cosine(), filter)
+    covariances = []
+    for prior in (alike, apart):
+        at_labels = prior.to_learn(where, labels)
+        covariances.append(whole(prior.cross(prior.at(where, everyone), at_labels)))
+    assert where.precise().whole(filter.polynomial()) is where.whole(filter.polynomial())
+    true = where.whole(filter.polynomial()).astype(np.float64)
+    gaps = ((true[:, None] - true[None, labels]) ** 2).sum(2)
+    np.testing.assert_allclose(covariances[1], np.exp(-gaps / (2 * 0.01**2)), atol=1e-9)
+    assert where.whole(filter.polynomial()).dtype == np.float32
+
+
 def test_wide_features_of_a_large_graph(monkeypatch):
     """What does not fit whole is answered for some nodes at a time, and all nodes' covariances
     with a few never need it."""

@@ -199,7 +199,7 @@ def squared_lengths(rows: np.ndarray) -> Tensor:
     """|x|^2 of each row of an array, summed in double precision."""
     values, lengths = torch.from_numpy(rows), torch.empty(len(rows), dtype=torch.float64)
     for block in blocks(len(rows), rows.shape[1], budget.cached):
-        lengths[block] = values[block].square().sum(1, dtype=torch.float64)
+        lengths[block] = values[block].double().square().sum(1)
     return lengths
 
 

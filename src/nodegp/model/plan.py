@@ -191,7 +191,9 @@ def _filters(
     for name, prior in priors:
         for part in prior.parts if isinstance(prior, SumPrior) else (prior,):
             if isinstance(part, FilteredFeatures):
-                found.append((name, part.where(domain), part.filter))
+                view = part.where(domain)
+                is_kept = isinstance(view, StoredDomain)  # in one precision, whoever asks
+                found.append((name, view.precise(False) if is_kept else view, part.filter))
     return found
 
 

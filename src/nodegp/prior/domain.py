@@ -103,10 +103,10 @@ class Domain:
     def __reduce__(self) -> tuple[type[Domain], tuple[Graph, Preprocessor, bool, int | None]]:
         return Domain, (self.graph, self.preprocessor, self.in_double, self.stranger_to)
 
-    def precise(self) -> Domain:
-        """The same with all sums over many rows in double precision."""
-        again = (self.graph, self.preprocessor, True, self.stranger_to)
-        return self if self.in_double else Domain(*again)
+    def precise(self, is_so: bool = True) -> Domain:
+        """The same with all sums over many rows in double precision, or in that of features."""
+        again = (self.graph, self.preprocessor, is_so, self.stranger_to)
+        return self if self.in_double == is_so else Domain(*again)
 
     @property
     def mark(self) -> Hashable:
@@ -241,8 +241,8 @@ class Domain:
             for block in operator.column_blocks(len(nodes)):
                 result[block] = filter_rows_dense(operator, polynomial, nodes[block]).T
             return result
-        whole = self.cache.get(("whole", self._mark, polynomial))
-        if isinstance(whole, np.ndarray):  # what a new label asks for is there
+        whole = self._known_whole(polynomial)
+        if whole is not None:  # what a new label asks for is there
             return whole[nodes].astype(np.float64)
         if not self.indicators_are_cheaper(polynomial, len(nodes)):
             if not self.rows.is_sparse:
@@ -261,15 +261,19 @@ class Domain:
         return result
 
     def whole(self, polynomial: FilterPolynomial) -> np.ndarray:
-        """F X for all nodes, (N, D): for dense features of fewer columns than there are labels."""
-        key = ("whole", self._mark, polynomial)
-        cached = self.cache.get(key)
-        if isinstance(cached, np.ndarray):
-            return cached
-        operator = self.operator(polynomial.self_loops)
-        result = propagate(operator, polynomial, FeatureColumns(self.rows))
-        self.cache.put(key, result, result.nbytes)
-        return result
+        """F X for all nodes, (N, D): for dense features of fewer columns than there are labels. It
+        is no more precise than they are, or it would be there twice: wherever sums are in double
+        precision, products of these rows are what is summed."""
+        made = self._known_whole(polynomial)
+        if made is None:
+            operator, rows = self.operator(polynomial.self_loops), self.precise(False).rows
+            made = propagate(operator, polynomial, FeatureColumns(rows))
+            self.cache.put(("whole", self.precise(False)._mark, polynomial), made, made.nbytes)
+        return made
+
+    def _known_whole(self, polynomial: FilterPolynomial) -> np.ndarray | None:
+        cached = self.cache.get(("whole", self.precise(False)._mark, polynomial))
+        return cached if isinstance(cached, np.ndarray) else None
 
     def reads_whole(self, n_others: int) -> bool:
         """Whether inner products with so many rows are had from F X itself."""
@@ -346,8 +350,8 @@ class Domain:
         cached = self.known_scale(polynomial, 0)
         if cached is not None:
             return cached
-        whole = self.cache.get(("whole", self._mark, polynomial))
-        if isinstance(whole, np.ndarray):
+        whole = self._known_whole(polynomial)
+        if whole is not None:
             lengths = squared_lengths(whole).numpy()
         elif self.has_short_rows(polynomial, None):
             lengths = squared_row_lengths(self.operator(polynomial.self_loops), polynomial)

@@ -57,8 +57,11 @@ class FilteredRows:
             return self._made.inner_with(other)
         if domain.reads_whole(len(other)):
             whole = domain.whole(self.polynomial)
-            right = torch.from_numpy(other.dense()).to(torch.from_numpy(whole[:0]).dtype).mT
-            return lambda block: torch.from_numpy(taken(whole, nodes[block])) @ right
+            kind = domain.rows.precision
+            right = torch.from_numpy(other.dense().astype(kind, copy=False)).mT
+            return lambda block: (
+                torch.from_numpy(taken(whole, nodes[block]).astype(kind, copy=False)) @ right
+            )
         columns = domain.columns(self.polynomial, other)
         return lambda block: torch.from_numpy(taken(columns, nodes[block]))
 

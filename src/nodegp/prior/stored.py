@@ -45,8 +45,10 @@ class StoredDomain(Domain):
     def __reduce__(self) -> tuple[type[Domain], tuple[object, ...]]:  # type: ignore[override]
         return StoredDomain, (self.graph, self.preprocessor, self.in_double)
 
-    def precise(self) -> Domain:
-        return self if self.in_double else StoredDomain(self.graph, self.preprocessor, True)
+    def precise(self, is_so: bool = True) -> Domain:
+        return (
+            self if self.in_double == is_so else StoredDomain(self.graph, self.preprocessor, is_so)
+        )
 
     def _related(self, name: str) -> Domain:
         if is_derived(name):
@@ -73,7 +75,8 @@ class StoredDomain(Domain):
         """F X as it is, or is to be, on disk."""
         if polynomial not in self._matrices:
             # Files are in the precision that the same graph has in memory.
-            dtype = torch.float32 if self.rows.precision == np.float32 else torch.float64
+            kind = self.precise(False).rows.precision
+            dtype = torch.float32 if kind == np.float32 else torch.float64
             parts = (self.graph.store, self.preprocessor, recursion_of(polynomial), dtype)
             self._matrices[polynomial] = FilteredMatrix(*parts)
         return self._matrices[polynomial]
@@ -101,8 +104,8 @@ class StoredDomain(Domain):
         return self.whole(polynomial)[nodes].astype(np.float64)
 
     def inner_at(self, polynomial: FilterPolynomial, rows: Rows, nodes: np.ndarray) -> np.ndarray:
-        left = self.whole(polynomial)[nodes]
-        result: np.ndarray = left @ rows.dense().T.astype(left.dtype)
+        left, right = self.whole(polynomial)[nodes], rows.dense().T
+        result: np.ndarray = left.astype(self.rows.precision) @ right.astype(self.rows.precision)
         return result
 
     def lengths_at(self, polynomial: FilterPolynomial, nodes: np.ndarray) -> np.ndarray:
