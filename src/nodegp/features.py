@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
-from nodegp.linalg import index_type
+from nodegp.linalg import index_type, sparse_product
 from nodegp.preprocessing import Preprocessor
 from nodegp.rows import InnerProducts, Rows, squared_lengths, width_of
 
@@ -154,7 +154,7 @@ class FeatureRows:
             (stop - start, self.n_columns),
             check_invariants=False,
         )
-        made = matrix @ torch.from_numpy(np.array(scaled, order="C"))
+        made = sparse_product(matrix, torch.from_numpy(np.array(scaled, order="C")))
         if prepare.centre is not None:
             made -= torch.from_numpy(prepare.centre.astype(columns.dtype) @ columns)
         result: np.ndarray = made.numpy()
@@ -175,7 +175,7 @@ class FeatureRows:
             *(ends, places, entries.to(right.dtype), (self.n_columns, len(self))),
             check_invariants=False,
         )
-        result: np.ndarray = (matrix @ right).numpy()  # (D, C)
+        result: np.ndarray = sparse_product(matrix, right).numpy()  # (D, C)
         if prepare.scale is not None:
             result *= prepare.scale.astype(dtype)[:, None]
         if prepare.centre is not None:

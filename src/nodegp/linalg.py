@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import embedding_bag, pad
 
 __all__ = [
     "JITTERS",
@@ -262,11 +262,14 @@ with warnings.catch_warnings():
 
 
 def sparse_product(
-    matrix: Tensor, columns: Tensor, times: float, subtract: Tensor | None
+    matrix: Tensor, columns: Tensor, times: float = 1.0, subtract: Tensor | None = None
 ) -> Tensor:
     """``times * matrix @ columns - subtract`` for a sparse matrix of torch's. The memory of
     ``subtract`` may be reused for the result. A column's result does not depend on which others
     there are."""
+    if columns.dtype == torch.float32:
+        product = _sum_of_rows(matrix, columns, times)
+        return product if subtract is None else torch.sub(product, subtract, out=subtract)
     n_columns = columns.shape[1]
     if n_columns % _UNLIKE == 0 and n_columns < _MOST_UNLIKE:
         beside = None if subtract is None else pad(subtract, (0, 1))
@@ -276,6 +279,20 @@ def sparse_product(
         return subtract.addmm_(matrix, columns, beta=-1.0, alpha=times)
     result = columns.new_empty(matrix.shape[0], n_columns)
     return torch.addmm(result, matrix, columns, beta=0.0, alpha=times, out=result)
+
+
+def _sum_of_rows(matrix: Tensor, columns: Tensor, times: float) -> Tensor:
+    """``times * matrix @ columns`` as what it is, weighted sums of rows: what torch has for lookups
+    in tables of embeddings takes half the time of its product with a sparse matrix."""
+    weights = matrix.values()
+    return embedding_bag(
+        matrix.col_indices(),
+        columns,
+        matrix.crow_indices(),
+        mode="sum",
+        per_sample_weights=weights if times == 1.0 else weights * times,
+        include_last_offset=True,
+    )
 
 
 def one_column_product(
