@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from nodegp.component import Component
+from nodegp.linalg import inverse_roots
 
 __all__ = [
     "RBF",
@@ -259,10 +260,9 @@ class Cosine(Kernel):
     variance: float = 1.0
 
     def __call__(self, tile: Tile) -> Tensor:
-        product = tile.left * tile.right
-        # The square root of zero has no gradient, not even one that is multiplied by zero.
-        norms = torch.where(product > 0, product, 1.0).sqrt()
-        return self.variance * torch.where(product > 0, tile.inner / norms, 0.0)
+        # Of lengths, which are fewer than pairs of them.
+        scale = inverse_roots(tile.left) * inverse_roots(tile.right)
+        return self.variance * (tile.inner * scale)
 
     def takes_any_lengths(self) -> bool:
         return True

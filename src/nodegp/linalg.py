@@ -30,6 +30,7 @@ __all__ = [
     "cholesky",
     "column_spans",
     "index_type",
+    "inverse_roots",
     "not_positive_definite",
     "one_column_product",
     "one_numpy_thread",
@@ -153,6 +154,11 @@ def not_positive_definite(matrix: Tensor, what: str, tried: str) -> NotPositiveD
         "many orders of magnitude: use dtype='float64', scale the features, or fix the "
         "hyper-parameters to smaller values."
     )
+
+
+def inverse_roots(squares: Tensor) -> Tensor:
+    """1 / sqrt, and zero for what is zero, where it has no gradient either."""
+    return torch.where(squares > 0, squares, torch.inf).rsqrt()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -131,10 +132,21 @@ class Posterior:
         if isinstance(self.gain, OwnClassGains):
             yield slice(0, self.n_latents), self.gain.forms(right, kind)
             return
-        for latents in latent_blocks(self.n_latents, self.n_inducing):
-            gain = self.gain[latents]
-            form = (gain if right is None else right.mT @ gain @ right).to(kind)
-            yield latents, QuadraticForms(form)
+        ranges = list(latent_blocks(self.n_latents, self.n_inducing))
+        if len(ranges) == 1:
+            yield ranges[0], self._kept_forms(right, kind)
+            return
+        for latents in ranges:
+            yield latents, _form(self.gain[latents], right, kind)
+
+    def _kept_forms(self, right: Tensor | None, kind: torch.dtype) -> QuadraticForms:
+        """Those of all latents, which the next question takes as well, whatever it is about."""
+        before = _forms.get(self)
+        if before is not None and before.kind == kind and _is_same(before.right, right):
+            return before.forms
+        made = _form(self.gain[:], right, kind)
+        _forms[self] = _KeptForms(right, kind, made)
+        return made
 
     def _prefers(self, n_weights: int) -> bool:
         """Whether so many weights are less work for each node than the inducing variables, whose
@@ -171,6 +183,24 @@ class Posterior:
         if self.chol is None:
             return w.contiguous()
         return torch.linalg.solve_triangular(self.chol, w, upper=False)
+
+
+class _KeptForms(NamedTuple):
+    right: Tensor | None
+    kind: torch.dtype
+    forms: QuadraticForms
+
+
+# For as long as a posterior lives.
+_forms: WeakKeyDictionary[Posterior, _KeptForms] = WeakKeyDictionary()
+
+
+def _form(gain: Tensor, right: Tensor | None, kind: torch.dtype) -> QuadraticForms:
+    return QuadraticForms((gain if right is None else right.mT @ gain @ right).to(kind))
+
+
+def _is_same(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b or (a is not None and b is not None and torch.equal(a, b))
 
 
 def sample_joint(mean: Tensor, cov: Tensor, n_samples: int, rng: np.random.Generator) -> Tensor:

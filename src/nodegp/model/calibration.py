@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.special import gammaln
-from torch import Tensor
 
 from nodegp.budget import blocks, budget
 
@@ -54,18 +53,7 @@ _QUARTER, _MORE, _MOST = 0.25, 15, 0.05
 def tempered(proba: np.ndarray, temperature: float | np.ndarray) -> np.ndarray:
     """Probabilities to the power 1/temperature, normalised again. Above 1 they flatten. There may
     be a temperature for each row, as a column."""
-    if np.ndim(temperature) == 0 and temperature == 1.0:
-        return proba
-    return _softmax(_logs(proba), temperature).numpy()
-
-
-def _logs(proba: np.ndarray) -> Tensor:
-    return torch.from_numpy(proba).clamp_min(_SMALLEST).log_()
-
-
-def _softmax(logs: Tensor, temperature: float | np.ndarray) -> Tensor:
-    """In torch, whose exponentials take a fraction of the time of numpy's."""
-    return torch.softmax(logs * torch.as_tensor(1.0 / temperature, dtype=logs.dtype), dim=1)
+    return averaged(proba, temperature, 0.0)
 
 
 def averaged(
@@ -73,12 +61,18 @@ def averaged(
 ) -> np.ndarray:
     """The mean of tempered probabilities over temperatures whose log strays by ``spread``. There
     may be one for each row, as columns."""
-    if not np.any(spread):
-        return tempered(proba, temperature)
-    logs, result = _logs(proba), torch.zeros(proba.shape, dtype=torch.float64)
-    for place, share in zip(_PLACES, _WEIGHTS, strict=True):
-        result.add_(_softmax(logs, temperature * np.exp(place * spread)), alpha=share)
-    return result.numpy()
+    if np.all(spread == 0.0) and np.all(temperature == 1.0):
+        return proba
+    # In torch, whose exponentials take a fraction of the time of numpy's, and classes first: so
+    # softmax runs along long rows, in a tenth of the time.
+    logs = torch.from_numpy(proba).clamp_min(_SMALLEST).log_().mT.contiguous()
+    total = torch.zeros_like(logs)
+    places = zip(_PLACES, _WEIGHTS, strict=True) if np.any(spread) else [(0.0, 1.0)]
+    for place, share in places:
+        power = np.transpose(1.0 / (temperature * np.exp(place * spread)))
+        total.add_(torch.softmax(logs * torch.as_tensor(power), dim=0), alpha=share)
+    result: np.ndarray = total.mT.contiguous().numpy()
+    return result
 
 
 def weighted(proba: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -96,7 +96,8 @@ def nearest_nodes(rows: FeatureRows) -> sp.csr_array:
         whole = torch.from_numpy(rows.materialise().dense().astype(np.float32))
     targets, is_linked = np.empty((n_nodes, k), np.int64), np.empty((n_nodes, k), bool)
     progress = Countdown("finding nodes that are alike", "nodes", n_nodes)
-    for block in blocks(n_nodes, n_nodes, budget.block):
+    # Dense products are the faster the larger they are, sparse ones wait for memory.
+    for block in blocks(n_nodes, n_nodes, budget.tile if whole is None else budget.block):
         cosines = _inner(rows, whole, block) * inverse * inverse[block, None]
         each = torch.arange(block.stop - block.start)
         cosines[each, each + block.start] = -torch.inf
@@ -126,7 +127,7 @@ def _inner(rows: FeatureRows, whole: Tensor | None, block: slice) -> Tensor:
     if whole is not None:
         return whole[block] @ whole.mT
     some = rows.take(np.arange(block.start, block.stop)).dense().astype(np.float32)
-    return torch.from_numpy(rows.times(some.T).T.copy())
+    return torch.from_numpy(rows.times(some.T)).mT.contiguous()
 
 
 def filter_rows_centred(

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from nodegp.budget import blocks, budget
-from nodegp.linalg import cholesky, ridge_inverse
+from nodegp.linalg import cholesky, inverse_roots, ridge_inverse
 from nodegp.rows import InnerProducts, Rows, inner_products
 
 __all__ = ["norm_ratios", "random_signs", "signs_as", "sketch_width"]
@@ -83,7 +83,7 @@ def norm_ratios(
     by the labels, so its relative error is at most that of the sketch, and mostly far less.
     """
     assert others.sketch is not None
-    scales, right = _inverse_roots(squared_lengths), _inverse_roots(others.squared_norms())
+    scales, right = inverse_roots(squared_lengths), inverse_roots(others.squared_norms())
     G = inner_products(others, others) * right * right[:, None]  # (M, M)
     inverse = ridge_inverse(G, _RIDGE)
     # With B = g (G + ridge)^-1 the known part is g (inverse + ridge inverse^2) g^T, a square.
@@ -99,8 +99,3 @@ def norm_ratios(
         product[:, :width] -= sketches(block).to(kind) * scale
         ratios[block] = product.square_().sum(1).double()
     return ratios
-
-
-def _inverse_roots(squares: Tensor) -> Tensor:
-    """1 / sqrt, and zero for rows of no length."""
-    return torch.where(squares > 0, squares, torch.inf).rsqrt()
