@@ -213,6 +213,28 @@ def test_a_column_of_a_sparse_product_does_not_depend_on_the_others(dtype):
         torch.testing.assert_close(alone, expected[:, :n] + subtract[:, :n])
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "n_columns"), [((5, 7), 3), ((5, 7), 1), ((5, 7), 0), ((0, 7), 3), ((5, 0), 3)]
+)
+def test_sparse_products_with_rows_that_have_nothing(shape, n_columns, is_long, dtype):
+    dense = np.zeros(shape)
+    if dense.size:
+        dense[[0, 0, 3], [1, 6, 2]] = 2.0, -1.0, 0.5  # rows 1, 2 and 4 are empty
+    matrix = torch_sparse(sp.csr_array(dense), dtype)
+    if is_long:  # indices of a matrix with more entries than short ones can count
+        indices = matrix.crow_indices().long(), matrix.col_indices().long()
+        matrix = torch.sparse_csr_tensor(*indices, matrix.values(), shape)
+    rng = np.random.default_rng(0)
+    columns = torch.from_numpy(rng.standard_normal((shape[1], n_columns))).to(dtype)
+    subtract = torch.from_numpy(rng.standard_normal((shape[0], n_columns))).to(dtype)
+    expected = torch.from_numpy(dense).to(dtype) @ columns
+    torch.testing.assert_close(sparse_product(matrix, columns), expected)
+    after = sparse_product(matrix, columns, -0.5, subtract.clone())
+    torch.testing.assert_close(after, -0.5 * expected - subtract)
+
+
 @pytest.mark.parametrize("size", [1, 5, 33, 130])
 def test_lower_times_is_the_product_with_the_lower_triangle(size):
     generator = torch.Generator().manual_seed(size)

@@ -14,7 +14,10 @@ from helpers import (
     raw_domain,
     rbf,
 )
+from nodegp import GraphGPClassifier
 from nodegp.budget import budget
+from nodegp.filters import Propagation
+from nodegp.kernels import Linear
 from nodegp.linalg import cholesky
 from nodegp.posterior import Marginals, Posterior, Sites, leave_one_out, sample_joint
 from nodegp.prior import Inputs
@@ -105,6 +108,21 @@ def test_blocks_are_the_whole(posterior, monkeypatch):
     monkeypatch.setattr(budget, "cached", 1)
     for a, b in zip(whole, posterior.marginals(inputs()), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_kept_for_the_next_question_suits_it():
+    """All nodes are asked about in the space of weights, a few in that of labels."""
+    graph, rng = random_graph(40, n_features=3), np.random.default_rng(0)
+    y = np.where(np.arange(40) % 2, rng.integers(0, 2, 40), -1)
+    model = GraphGPClassifier(kernel=Linear(), filter=Propagation(1), preprocessing="raw")
+    fitted = model.fit(graph, y).model_
+    domain, posterior = fitted.domain(), fitted.posterior
+    for nodes in (np.arange(40), np.arange(5), np.arange(40), np.arange(30)):
+        inputs = fitted.prior.at(domain, nodes)
+        mean, cov = posterior.joint(inputs)
+        marginals = posterior.marginals(inputs)
+        np.testing.assert_allclose(marginals.mean, mean, atol=1e-8)
+        np.testing.assert_allclose(marginals.var, cov.diagonal(dim1=1, dim2=2).mT, atol=1e-8)
 
 
 def test_samples_have_the_joint_mean_and_covariance(posterior):

@@ -273,7 +273,7 @@ def sparse_product(
     """``times * matrix @ columns - subtract`` for a sparse matrix of torch's. The memory of
     ``subtract`` may be reused for the result. A column's result does not depend on which others
     there are."""
-    if columns.dtype == torch.float32:
+    if columns.dtype == torch.float32 and columns.shape[1]:
         product = _sum_of_rows(matrix, columns, times)
         return product if subtract is None else torch.sub(product, subtract, out=subtract)
     n_columns = columns.shape[1]
