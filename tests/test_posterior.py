@@ -112,12 +112,12 @@ def test_blocks_are_the_whole(posterior, monkeypatch):
 
 def test_what_is_kept_for_the_next_question_suits_it():
     """All nodes are asked about in the space of weights, a few in that of labels."""
-    graph, rng = random_graph(40, n_features=3), np.random.default_rng(0)
-    y = np.where(np.arange(40) % 2, rng.integers(0, 2, 40), -1)
+    graph, rng = random_graph(400, n_features=3, p=0.01), np.random.default_rng(0)
+    y = np.where(np.arange(400) < 20, rng.integers(0, 2, 400), -1)
     model = GraphGPClassifier(kernel=Linear(), filter=Propagation(1), preprocessing="raw")
     fitted = model.fit(graph, y).model_
     domain, posterior = fitted.domain(), fitted.posterior
-    for nodes in (np.arange(40), np.arange(5), np.arange(40), np.arange(30)):
+    for nodes in (np.arange(400), np.arange(5), np.arange(400), np.arange(100, 390)):
         inputs = fitted.prior.at(domain, nodes)
         mean, cov = posterior.joint(inputs)
         marginals = posterior.marginals(inputs)
