@@ -326,7 +326,8 @@ class Domain:
         if len(new) == len(rows):
             result = self.new_columns(polynomial, rows)
         else:
-            result = np.take(before.values, [place.get(m, 0) for m in rows.fingerprints], axis=1)
+            places = torch.tensor([place.get(mark, 0) for mark in rows.fingerprints])
+            result = torch.from_numpy(before.values).index_select(1, places).numpy()
             if new:
                 result[:, new] = self.new_columns(polynomial, rows.take(np.array(new)))
         self.cache.put(key, KeptColumns(rows.fingerprints, result), result.nbytes)
