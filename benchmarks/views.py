@@ -21,7 +21,7 @@ import numpy as np
 
 import nodegp
 from nodegp import metrics
-from nodegp.model import calibration, classifier, selection, views, weighing
+from nodegp.model import calibration, classifier, frequencies, selection, views, weighing
 from nodegp_paper.datasets import capped_split, without_small_classes
 from nodegp_paper.experiments.tasks.zoo import GRAPHS
 
@@ -85,6 +85,9 @@ VARIANTS: dict[str, Change] = {
     "labels' own class shares": lambda: changed(classifier, "class_shares", unadjusted),
     "no factors of classes": lambda: changed(classifier, "class_factors", no_factors),
     "temperature near one": lambda: changed(classifier, "usual_temperature", near_one),
+    "wider factors of classes": lambda: changed(frequencies, "_STRAYS", 0.25),
+    "labels' own class shares count twice": lambda: changed(frequencies, "_OWN_SHARES_COUNT", 30.0),
+    "usual temperature higher": lambda: changed(calibration, "_BELOW", 0.64),
     "no far neighbours": lambda: without("far neighbours", "far links"),
     "no neighbours' neighbours": lambda: without("neighbours' neighbours"),
     "no links in common": lambda: without("links in common"),
