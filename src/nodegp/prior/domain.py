@@ -315,8 +315,7 @@ class Domain:
         Neither F X nor anything else of its size is made. Those of rows that were asked for
         before are taken over, so one more row costs one column.
         """
-        key = ("columns", self._mark, polynomial)
-        cached = self.cache.get(key)
+        cached = self.cache.get(key := ("columns", self._mark, polynomial))
         nothing = KeptColumns((), np.zeros((self.n_nodes, 0)))
         before = cached if isinstance(cached, KeptColumns) else nothing
         if before.of == rows.fingerprints:
@@ -326,7 +325,7 @@ class Domain:
         if len(new) == len(rows):
             result = self.new_columns(polynomial, rows)
         else:
-            places = torch.tensor([place.get(mark, 0) for mark in rows.fingerprints])
+            places = torch.tensor([place.get(m, 0) for m in rows.fingerprints])
             result = torch.from_numpy(before.values).index_select(1, places).numpy()
             if new:
                 result[:, new] = self.new_columns(polynomial, rows.take(np.array(new)))
