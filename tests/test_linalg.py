@@ -20,6 +20,7 @@ from nodegp.linalg import (
     QuadraticForms,
     by_threads,
     cholesky,
+    inverse_roots,
     ridge_inverse,
     solve_least_squares,
     sparse_matmul,
@@ -211,6 +212,18 @@ def test_a_column_of_a_sparse_product_does_not_depend_on_the_others(dtype):
         assert torch.equal(of_some, whole[:, :n]), n
         alone = sparse_product(matrix, *some, None)
         torch.testing.assert_close(alone, expected[:, :n] + subtract[:, :n])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_inverse_roots_and_their_products_are_finite(dtype):
+    tiny = torch.finfo(dtype).tiny
+    squares = torch.tensor([0.0, tiny / 8, tiny, 1e-30, 4.0], dtype=dtype, requires_grad=True)
+    roots = inverse_roots(squares)
+    assert (roots[:, None] * roots).isfinite().all()
+    assert roots[:2].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(roots[3:].detach(), squares[3:].detach() ** -0.5)
+    roots[[0, 1, 4]].sum().backward()
+    torch.testing.assert_close(squares.grad[[0, 1, 4]], torch.tensor([0, 0, -1 / 16], dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -157,8 +157,10 @@ def not_positive_definite(matrix: Tensor, what: str, tried: str) -> NotPositiveD
 
 
 def inverse_roots(squares: Tensor) -> Tensor:
-    """1 / sqrt, and zero for what is zero, where it has no gradient either."""
-    return torch.where(squares > 0, squares, torch.inf).rsqrt()
+    """1 / sqrt, and zero for what is zero, where it has no gradient either; numbers that are hardly
+    distinguishable from zero count as such, or the product of two roots would be infinite."""
+    smallest = torch.finfo(squares.dtype).tiny
+    return torch.where(squares >= smallest, squares, torch.inf).rsqrt()
 
 
 @contextmanager

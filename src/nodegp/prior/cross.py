@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nodegp.budget import budget
 from nodegp.kernels import Kernel, LinearForm, Tile
-from nodegp.linalg import sparse_matmul
+from nodegp.linalg import inverse_roots, sparse_matmul
 from nodegp.prior.base import Cross, Factors, ScaledRows, side_by_side
 from nodegp.prior.inputs import WeightedRows
 from nodegp.prior.lengths import norm_ratios
@@ -80,7 +80,7 @@ def scales(form: LinearForm, squared_lengths: Tensor) -> Tensor:
     scale = torch.full_like(squared_lengths, form.slope**0.5)
     if not form.unit:
         return scale
-    return (scale / squared_lengths.sqrt()).masked_fill(squared_lengths <= 0, 0.0)
+    return scale * inverse_roots(squared_lengths)
 
 
 class MixedCross:
